@@ -1,0 +1,1 @@
+# Install rules and the relocatable package `find_package(headrace)`.

@@ -1,0 +1,100 @@
+# Targets are found by file name, so that adding a file needs no edit here:
+#   src/<folder>/**/*.cc         object library hr_<folder>
+#   src/<folder>/**/*_avx2.cc    the same, compiled for AVX2 + FMA + F16C, called after a CPU check
+#   src/<folder>/**/*_test.cc    test program <folder>_test      (label fast)
+#   src/<folder>/**/*_slow_test.cc    test program <folder>_slow_test (label slow)
+#   tests/*_test.cc              test program tests_test, tests/*_slow_test.cc likewise
+#   src/<folder>/**/*_fuzz.cc    one libFuzzer program each (preset fuzz)
+
+function(headrace_glob out)
+  set(patterns "")
+  foreach(pattern IN LISTS ARGN)
+    list(APPEND patterns "${CMAKE_CURRENT_SOURCE_DIR}/${pattern}")
+  endforeach()
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${patterns})
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+function(headrace_module folder)
+  headrace_glob(sources "src/${folder}/*.cc")
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
+  foreach(source IN LISTS sources)
+    if(source MATCHES "_avx2\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+    endif()
+  endforeach()
+  if(sources)
+    add_library(hr_${folder} OBJECT ${sources})
+    target_include_directories(hr_${folder} PRIVATE
+      ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src
+      ${CMAKE_CURRENT_BINARY_DIR}/generated)
+    target_link_libraries(hr_${folder} PRIVATE headrace_flags headrace_third_party)
+    set(headrace_objects ${headrace_objects} $<TARGET_OBJECTS:hr_${folder}> PARENT_SCOPE)
+  endif()
+endfunction()
+
+function(headrace_program)
+  headrace_glob(sources "src/cli/*.cc")
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cc$")
+  if(NOT sources)
+    return()
+  endif()
+  find_package(CLI11 2.1 REQUIRED)
+  # The program uses the public headers alone; what it lacks there is missing from the API.
+  add_executable(headrace_cli ${sources})
+  set_target_properties(headrace_cli PROPERTIES OUTPUT_NAME headrace)
+  target_include_directories(headrace_cli PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
+  target_link_libraries(headrace_cli PRIVATE headrace headrace_flags CLI11::CLI11 fmt::fmt
+                                             nlohmann_json::nlohmann_json)
+endfunction()
+
+function(headrace_test_program name label)
+  if(NOT ARGN)
+    return()
+  endif()
+  add_executable(${name} ${ARGN})
+  target_include_directories(${name} PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE headrace headrace_flags headrace_third_party
+                                        headrace_test_support
+                                        GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 120
+    PROPERTIES LABELS "${label}" TIMEOUT 600)
+endfunction()
+
+function(headrace_tests)
+  find_package(GTest 1.12 REQUIRED)
+  include(GoogleTest)
+  # What tests share: tests/support/*.{h,cc}.
+  headrace_glob(support "tests/support/*.cc")
+  add_library(headrace_test_support STATIC ${support})
+  target_include_directories(headrace_test_support PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(headrace_test_support PRIVATE headrace headrace_flags headrace_third_party)
+  target_compile_definitions(headrace_test_support PRIVATE
+    HEADRACE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}"
+    HEADRACE_BINARY_DIR="${CMAKE_CURRENT_BINARY_DIR}")
+  foreach(folder IN LISTS HEADRACE_FOLDERS ITEMS cli tests)
+    if(folder STREQUAL "tests")
+      headrace_glob(sources "tests/*_test.cc")
+    else()
+      headrace_glob(sources "src/${folder}/*_test.cc")
+    endif()
+    set(slow ${sources})
+    list(FILTER slow INCLUDE REGEX "_slow_test\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "_slow_test\\.cc$")
+    headrace_test_program(${folder}_test fast ${sources})
+    headrace_test_program(${folder}_slow_test slow ${slow})
+  endforeach()
+endfunction()
+
+function(headrace_fuzzers)
+  headrace_glob(sources "src/*_fuzz.cc")
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
+    target_link_libraries(${name} PRIVATE headrace headrace_flags headrace_third_party)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  endforeach()
+endfunction()

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments of paged attention and of the write into the paged cache. Strides count elements.
+#pragma once
+
+#include <cstdint>
+
+#include "headrace/dtype.h"
+#include "metadata/step.h"
+
+namespace headrace::attention {
+
+// K and V of one layer. NHD is [pages, 2, page_size, Hkv, D], HND is [pages, 2, Hkv, page_size, D];
+// both, and any outer strides, are told by the strides. D is contiguous.
+struct KvCache {
+  void* data = nullptr;
+  DType dtype = DType::kF32;  // fp32, bf16, fp16
+  int32_t num_pages = 0;      // null page included
+  int32_t page_size = 16;     // tokens
+  int64_t page_stride = 0;    // from page to page
+  int64_t value_offset = 0;   // from a K element to the V element at the same place
+  int64_t token_stride = 0;   // inside a page
+  int64_t head_stride = 0;
+};
+
+struct HeadShape {
+  int32_t num_q_heads = 0;   // Hq, local to this rank
+  int32_t num_kv_heads = 0;  // Hkv, local to this rank; Hq / Hkv is 1…16, odd ones too
+  int32_t head_dim = 0;      // D, any multiple of 8 up to 512
+};
+
+// Softmax attention of the new tokens over pages, causal, for rows of every kind:
+//   o = softmax(scale · q Kᵀ [soft-capped] [+ sink]) V.
+// Rows of length zero and padding tokens give o = 0 and lse = −inf.
+struct AttentionParams {
+  HeadShape heads;
+  const float* q = nullptr;  // [T, Hq, D]
+  int64_t q_stride = 0;      // from token to token
+  float* out = nullptr;      // [T, Hq, D]
+  int64_t out_stride = 0;
+  float* lse = nullptr;  // [T, Hq] natural log of the sum of exp, sink included; may be null
+  KvCache cache;
+  float scale = 1.0f;
+  int32_t window = 0;            // keys a query sees, itself included; 0 = all
+  float soft_cap = 0.0f;         // s ← cap · tanh(s / cap); 0 = none
+  const float* sinks = nullptr;  // [Hq] logit of a virtual key with value 0; may be null
+  metadata::StepView step;
+};
+
+// Writes k and v of the new tokens into their pages (tokens with slot_mapping < 0 are skipped).
+struct KvWriteParams {
+  HeadShape heads;
+  const float* k = nullptr;  // [T, Hkv, D]
+  int64_t k_stride = 0;      // from token to token
+  const float* v = nullptr;  // [T, Hkv, D]
+  int64_t v_stride = 0;
+  KvCache cache;
+  metadata::StepView step;
+};
+
+}  // namespace headrace::attention

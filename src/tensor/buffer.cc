@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor/buffer.h"
+
+#include <sys/mman.h>
+
+#include <string>
+
+namespace headrace {
+
+// Anonymous maps: zeroed by the kernel, page-aligned, given back at once, and not backed by memory
+// until touched.
+Result<Buffer> Buffer::allocate_zeroed(Device device, size_t size_bytes) {
+  if (device != Device::kCpu) {
+    return unsupported("this build has no CUDA backend: use the CPU");
+  }
+  Buffer buffer;
+  if (size_bytes == 0) return buffer;
+  void* data =
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return resource_exhausted("cannot allocate " + std::to_string(size_bytes) + " bytes");
+  }
+  buffer.data_ = data;
+  buffer.size_bytes_ = size_bytes;
+  buffer.device_ = device;
+  return buffer;
+}
+
+Result<Buffer> Buffer::allocate(Device device, size_t size_bytes) {
+  return allocate_zeroed(device, size_bytes);
+}
+
+void Buffer::release() {
+  if (data_ != nullptr) munmap(data_, size_bytes_);
+  data_ = nullptr;
+  size_bytes_ = 0;
+}
+
+}  // namespace headrace
