@@ -5,6 +5,8 @@
 #   src/<folder>/**/*_slow_test.cc    test program <folder>_slow_test (label slow)
 #   tests/*_test.cc              test program tests_test, tests/*_slow_test.cc likewise
 #   src/<folder>/**/*_fuzz.cc    one libFuzzer program each (preset fuzz)
+#   bench/*_bench.cc             one benchmark program each
+#   src/<folder>/**/*.cu         object library hr_cuda (HEADRACE_CUDA)
 
 function(headrace_glob out)
   set(patterns "")
@@ -58,6 +60,13 @@ function(headrace_test_program name label)
   target_link_libraries(${name} PRIVATE headrace headrace_flags headrace_third_party
                                         headrace_test_support
                                         GTest::gtest GTest::gmock GTest::gtest_main)
+  # In a sanitizer build the label names the sanitizer: fast tests are asan tests there, and the
+  # tests of the pool and the engine are tsan tests.
+  if(HEADRACE_SANITIZE STREQUAL "address" AND label STREQUAL "fast")
+    set(label asan)
+  elseif(HEADRACE_SANITIZE STREQUAL "thread" AND name MATCHES "^(base|engine)_test$")
+    set(label tsan)
+  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 120
     PROPERTIES LABELS "${label}" TIMEOUT 600)
 endfunction()
@@ -97,4 +106,29 @@ function(headrace_fuzzers)
     target_link_libraries(${name} PRIVATE headrace headrace_flags headrace_third_party)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   endforeach()
+endfunction()
+
+function(headrace_benches)
+  headrace_glob(sources "bench/*_bench.cc")
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_include_directories(${name} PRIVATE
+      ${CMAKE_CURRENT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+    target_link_libraries(${name} PRIVATE headrace headrace_flags headrace_third_party)
+  endforeach()
+endfunction()
+
+# CUDA sources of all folders, one object library: they are few and share their flags.
+function(headrace_cuda)
+  headrace_glob(sources "src/*.cu")
+  add_library(hr_cuda OBJECT ${sources})
+  # 90a-real and not -arch=sm_90a, which compiles every kernel twice and breaks wgmma.
+  set_target_properties(hr_cuda PROPERTIES CUDA_ARCHITECTURES 90a-real)
+  target_include_directories(hr_cuda PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src)
+  target_link_libraries(hr_cuda PRIVATE CUDA::cudart_static)
+  # CMake 3.25 knows no C++20 for CUDA; the generator expression gets it there.
+  target_compile_options(hr_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings>)
 endfunction()
