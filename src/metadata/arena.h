@@ -7,21 +7,12 @@
 #include <cstdint>
 
 #include "headrace/status.h"
+#include "metadata/arrays.h"
 #include "metadata/step.h"
 #include "tensor/buffer.h"
 #include "tensor/stream.h"
 
 namespace headrace::metadata {
-
-// What the host (later: the patch records) writes before a step. R, P, N as in Limits.
-struct StepInput {
-  int32_t* num_rows = nullptr;         // [1] rows in use; padding rows may stand among them
-  int32_t* padded_rows = nullptr;      // [1] rows of the bucket, ≥ num_rows; the rest is padding
-  Row* rows = nullptr;                 // [R]
-  int32_t* page_table = nullptr;       // [R, P] the first rows[r].num_pages entries are granted
-  int32_t* num_checkpoints = nullptr;  // [1]
-  Checkpoint* checkpoints = nullptr;   // [N]
-};
 
 class StepArena {
  public:
@@ -33,10 +24,13 @@ class StepArena {
   const StepInput& input() const { return input_; }
   // Derived arrays; valid after build() ran on the stream.
   const StepView& view() const { return view_; }
+  // The same arrays, for those that make them: build(), advance() and tests that poison them.
+  const StepArrays& arrays() const { return arrays_; }
 
  private:
   Buffer buffer_;
   StepInput input_;
+  StepArrays arrays_;
   StepView view_;
 };
 

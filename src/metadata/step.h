@@ -23,7 +23,7 @@ struct Limits {
 
 // Sizes of this step. One struct in device memory: no kernel gets a length from the host.
 struct Counts {
-  int32_t num_rows = 0;    // padding rows included
+  int32_t num_rows = 0;    // rows of the bucket, padding rows included
   int32_t num_tokens = 0;  // of rows that are not padding
   int32_t num_decode_rows = 0;
   int32_t num_verify_rows = 0;
@@ -48,6 +48,7 @@ struct StepView {
   const Counts* counts = nullptr;  // [1]
 
   // Rows, in the scheduler's order.
+  // Input as it was given: of a padding row, and past the rows in use, the fields mean nothing.
   const Row* rows = nullptr;                   // [R]
   const RowKind* kind = nullptr;               // [R]      padding: kPadding
   const int32_t* query_len = nullptr;          // [R]      0
@@ -59,9 +60,9 @@ struct StepView {
   const int32_t* page_start = nullptr;         // [R + 1]  cumulative pages_used
   const int32_t* last_page_len = nullptr;      // [R]      0; tokens in the last page, 1…page_size
   const int32_t* page_table = nullptr;         // [R, P]   kNullPage past pages_used
-  const int32_t* initial_slot = nullptr;       // [R]      kNullSlot
+  const int32_t* initial_slot = nullptr;       // [R]      kNullSlot; so too when context_len is 0
   const int32_t* final_slot = nullptr;         // [R]      kNullSlot
-  const uint8_t* has_initial_state = nullptr;  // [R]  0; context_len > 0 and initial_slot ≠ 0
+  const uint8_t* has_initial_state = nullptr;  // [R]  0; initial_slot ≠ 0
   const int32_t* num_accepted = nullptr;       // [R]      0
 
   // Rows by kind, each in row order. Entries past the kind's count: −1.

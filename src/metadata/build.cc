@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Drives the index functions of derive.h by plain loops on the CPU. No rule lives here.
+#include "base/check.h"
+#include "metadata/arena.h"
+#include "metadata/derive.h"
+#include "metadata/split.h"
+
+namespace headrace::metadata {
+namespace {
+
+// Returns the number of partial results.
+int32_t fill_partials(const SplitShape& shape, int32_t num_rows, const int32_t* unit_start,
+                      int32_t* partial_start) {
+  int32_t before = 0;
+  for (int32_t r = 0; r < num_rows; ++r) {
+    const int32_t own = partials_of(shape, unit_start, r, unit_start[num_rows]);
+    write_partials(partial_start, num_rows, r, before, before + own);
+    before += own;
+  }
+  return before;
+}
+
+void derive_step(const StepInput& input, const StepArrays& out) {
+  const int32_t max_rows = out.limits.max_rows;
+  const int32_t max_tokens = out.limits.max_tokens;
+  const int32_t num_chunks_max = max_chunks(out.limits);
+
+  RowSums total;
+  for (int32_t r = 0; r < max_rows; ++r) total.add(sums_of(row_of(input, r), out.limits));
+  RowSums before;
+  for (int32_t r = 0; r < max_rows; ++r) {
+    const Row row = row_of(input, r);
+    write_row(out, r, row, before, total);
+    before.add(sums_of(row, out.limits));
+  }
+  for (int32_t t = 0; t < max_tokens; ++t) write_token(input, out, t, total);
+  for (int32_t c = 0; c < num_chunks_max; ++c) write_chunk(out, c, total);
+  for (int32_t i = 0; i < max_tokens; ++i) write_logit(out, i, total);
+  for (int32_t r = 0; r < max_rows; ++r) {
+    out.pages_filled[r] = write_page_row(input, out, r, 0, 1);
+  }
+  const int32_t num_partials = fill_partials(split_shape(out.limits), max_rows,
+                                             out.split_unit_start, out.split_partial_start);
+  write_counts(input, out, total, num_partials);
+}
+
+}  // namespace
+
+void build(Stream& stream, const StepArena& arena) {
+  HEADRACE_CHECK(stream.device() == Device::kCpu, "the step is built on the CPU only");
+  // By value: the arrays stay where they are when the arena object is moved.
+  static_cast<CpuStream&>(stream).run([input = arena.input(), arrays = arena.arrays()](
+                                          ThreadPool&) { derive_step(input, arrays); });
+}
+
+}  // namespace headrace::metadata
