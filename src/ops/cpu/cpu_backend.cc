@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's table of ops.
 #include "attention/attention.h"
+#include "gdn/gdn.h"
 #include "ops/backend.h"
 #include "ops/cpu/ops.h"
 
@@ -17,7 +18,7 @@ const Backend& cpu_backend() {
       .qkv_rope_write = cpu::qkv_rope_write,
       .attention = attention::attention,
       .head_gate = cpu::head_gate,
-      .gdn_mix = nullptr,
+      .gdn_mix = gdn::gdn_mix,
       .swiglu = cpu::swiglu,
       .gather_logit_rows = cpu::gather_logit_rows,
       .sample = cpu::sample,
