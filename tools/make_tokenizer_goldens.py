@@ -71,7 +71,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as fresh:
         write_all(Path(fresh), arguments.demo)
-        names = {file.name for folder in (arguments.check, Path(fresh)) for file in folder.iterdir()}
+        names = {file.name for f in (arguments.check, Path(fresh)) for file in f.iterdir()}
         bad = [n for n in sorted(names) if read(arguments.check / n) != read(Path(fresh) / n)]
     for name in sorted(names):
         print(f"{name}: {'DIFFERS' if name in bad else 'ok'}")

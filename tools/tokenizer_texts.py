@@ -387,7 +387,8 @@ def fuzz_texts(count: int, seed: int) -> list[str]:
     pieces += ["e\u0301", "\u0301", "1", "12", "3456", "\u0663", "\u00bd", ".", "...", "!?", "_"]
     pieces += ["\u4f60\u597d", "\u0928\u092e\u0938\u094d\u0924\u0947", "\u0e17\u0e35\u0e48"]
     pieces += ["\U0001f600", "\u200d", "\ufe0f", "\u00a0", "\u3000", "\u2028", "\u0000", "\u05e9"]
-    pieces += ["<|endoftext|>", "<|im_end|>", "word", "<left>", "<right>", "<both>", "<a>", "<a><b>"]
+    pieces += ["<|endoftext|>", "<|im_end|>", "word", "<left>", "<right>", "<both>", "<a>"]
+    pieces += ["<a><b>"]
     generator = random.Random(seed)
     return ["".join(generator.choices(pieces, k=generator.randint(2, 12))) for _ in range(count)]
 
