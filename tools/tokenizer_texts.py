@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
 
 LANGUAGES = """\
 Alle Menschen sind frei und gleich an W\u00fcrde und Rechten geboren. Gr\u00fc\u00dfe aus K\u00f6ln.
-Tous les \u00eatres humains naissent libres et \u00e9gaux en dignit\u00e9 et en droits. \u00c7a va\u202f?
+Tous les \u00eatres humains naissent libres et \u00e9gaux en dignit\u00e9 \
+et en droits. \u00c7a va\u202f?
 Todos los seres humanos nacen libres e iguales. \u00bfQu\u00e9 tal, se\u00f1or?
 Все люди рождаются свободными и равными в своём достоинстве и правах.
 Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια.
