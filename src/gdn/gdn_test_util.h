@@ -3,6 +3,7 @@
 // and a bench that runs steps over a NaN-poisoned slot pool. It shares no code with what is tested.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,8 +15,11 @@
 #include "gdn/gdn_params.h"
 #include "gdn/slot_layout.h"
 #include "metadata/step.h"
+#include "tests/support/step_builder.h"
 
 namespace headrace::gdn::test {
+
+using Row = headrace::test::TestRow;
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -166,91 +170,6 @@ double relative_error(const A& a, const B& b) {
   return norm == 0.0 ? std::sqrt(error) : std::sqrt(error / norm);
 }
 
-// The arrays of a step that GDN reads, derived in the plainest way.
-class TestStep {
- public:
-  TestStep(const std::vector<metadata::Row>& rows,
-           const std::vector<metadata::Checkpoint>& checkpoints, int padding_tokens)
-      : rows_(rows), checkpoints_(checkpoints) {
-    counts_.num_rows = static_cast<int32_t>(rows.size());
-    counts_.num_checkpoints = static_cast<int32_t>(checkpoints.size());
-    for (size_t r = 0; r < rows.size(); ++r) add(rows[r], static_cast<int32_t>(r));
-    starts_.push_back(counts_.num_tokens);
-    chunk_start_.push_back(counts_.num_chunks);
-    counts_.num_verify_rows = static_cast<int32_t>(verify_.size());
-    view_.limits.max_rows = counts_.num_rows;
-    view_.limits.max_tokens = counts_.num_tokens + padding_tokens;
-    view_.limits.max_checkpoints = counts_.num_checkpoints;
-    view_.counts = &counts_;
-    view_.rows = rows_.data();
-    view_.kind = kinds_.data();
-    view_.query_len = lengths_.data();
-    view_.context_len = contexts_.data();
-    view_.query_start_i64 = starts_.data();
-    view_.initial_slot = initial_.data();
-    view_.final_slot = final_.data();
-    view_.has_initial_state = has_initial_.data();
-    view_.num_accepted = accepted_.data();
-    view_.verify_rows = verify_.data();
-    view_.chunk_start = chunk_start_.data();
-    view_.chunk_row = chunk_row_.data();
-    view_.chunk_token = chunk_token_.data();
-    view_.chunk_len = chunk_len_.data();
-    view_.checkpoints = checkpoints_.data();
-  }
-  TestStep(const TestStep&) = delete;
-  TestStep& operator=(const TestStep&) = delete;
-
-  const metadata::StepView& view() const { return view_; }
-
- private:
-  void add(const metadata::Row& row, int32_t r) {
-    using metadata::RowKind;
-    RowKind kind = RowKind::kPrefill;
-    if (row.query_len == 0) {
-      kind = RowKind::kPadding;
-    } else if (row.num_drafts > 0) {
-      kind = RowKind::kVerify;
-      verify_.push_back(r);
-    } else if (row.query_len == 1 && row.context_len > 0) {
-      kind = RowKind::kDecode;
-    }
-    kinds_.push_back(kind);
-    lengths_.push_back(row.query_len);
-    contexts_.push_back(row.context_len);
-    starts_.push_back(counts_.num_tokens);
-    initial_.push_back(row.initial_slot);
-    final_.push_back(row.final_slot);
-    has_initial_.push_back(row.context_len > 0 && row.initial_slot != 0);
-    accepted_.push_back(row.num_accepted);
-    chunk_start_.push_back(counts_.num_chunks);
-    if (kind == RowKind::kPrefill) {
-      for (int32_t at = 0; at < row.query_len;) {
-        const int32_t position = row.context_len + at;
-        const int32_t edge =
-            position / metadata::kChunkTokens * metadata::kChunkTokens + metadata::kChunkTokens;
-        const int32_t len = std::min(edge - position, row.query_len - at);
-        chunk_row_.push_back(r);
-        chunk_token_.push_back(counts_.num_tokens + at);
-        chunk_len_.push_back(len);
-        ++counts_.num_chunks;
-        at += len;
-      }
-    }
-    counts_.num_tokens += row.query_len;
-  }
-
-  std::vector<metadata::Row> rows_;
-  std::vector<metadata::Checkpoint> checkpoints_;
-  metadata::Counts counts_;
-  metadata::StepView view_;
-  std::vector<metadata::RowKind> kinds_;
-  std::vector<int32_t> lengths_, contexts_, initial_, final_, accepted_, verify_;
-  std::vector<int32_t> chunk_start_, chunk_row_, chunk_token_, chunk_len_;
-  std::vector<int64_t> starts_;
-  std::vector<uint8_t> has_initial_;
-};
-
 // A layer with its slots. Memory that no step wrote is NaN, so that reading it shows.
 class Bench {
  public:
@@ -268,11 +187,13 @@ class Bench {
   std::vector<float>& memory() { return memory_; }
 
   // Runs one step over `x` [tokens, projection_dim]; returns [tokens, Hv · V]. Checks nothing.
-  std::vector<float> run(const std::vector<metadata::Row>& rows, const std::vector<float>& x,
+  std::vector<float> run(const std::vector<Row>& rows, const std::vector<float>& x,
                          const std::vector<metadata::Checkpoint>& checkpoints = {},
                          int padding_tokens = 0) {
     const GdnShape& shape = layer_.shape;
-    const TestStep step(rows, checkpoints, padding_tokens);
+    const int32_t tokens = static_cast<int32_t>(x.size() / shape.projection_dim());
+    headrace::test::TestStep step(
+        rows, {.max_tokens = std::max(1, tokens + padding_tokens), .checkpoints = checkpoints});
     const metadata::Limits& limits = step.view().limits;
     std::vector<float> workspace(static_cast<size_t>(gdn_mix_workspace_floats(shape, limits)),
                                  kNan);
@@ -312,9 +233,9 @@ class Bench {
   std::vector<float> memory_;
 };
 
-inline metadata::Row make_row(int query_len, int context_len, int initial_slot, int final_slot,
-                              int num_drafts = 0, int num_accepted = 0) {
-  metadata::Row row;
+inline Row make_row(int query_len, int context_len, int initial_slot, int final_slot,
+                    int num_drafts = 0, int num_accepted = 0) {
+  Row row;
   row.query_len = query_len;
   row.context_len = context_len;
   row.initial_slot = initial_slot;

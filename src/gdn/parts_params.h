@@ -60,8 +60,11 @@ struct DeltaRuleParams {
   SlotPool slots;
   float* out = nullptr;  // [T, Hv · V]
   int64_t out_stride = 0;
+  float* workspace = nullptr;  // delta_rule_workspace_floats(shape, limits)
   metadata::StepView step;
 };
+
+int64_t delta_rule_workspace_floats(const GdnShape& shape, const metadata::Limits& limits);
 
 // out ← weight ⊙ rmsnorm(out) ⊙ silu(z) per value head, in place. Padding tokens, up to
 // limits.max_tokens, become zero.

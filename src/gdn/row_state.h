@@ -41,15 +41,15 @@ inline RowState row_state(const metadata::StepView& step, const SlotPool& slots,
   return state;
 }
 
-// Calls f(position, slot) for the row's checkpoints with begin ≤ position ≤ end, where the row has
-// consumed `position` tokens of its sequence.
+// Calls f(position, slot) for the row's checkpoints with begin < position ≤ end, where the row has
+// consumed `position` tokens of its sequence. Positions are multiples of kChunkTokens.
 template <typename F>
 void for_each_checkpoint(const metadata::StepView& step, int32_t row, int64_t begin, int64_t end,
                          F&& f) {
   for (int32_t i = 0; i < step.counts->num_checkpoints; ++i) {
     const metadata::Checkpoint& checkpoint = step.checkpoints[i];
-    if (checkpoint.row != row || checkpoint.slot == metadata::kNullSlot) continue;
-    if (checkpoint.position < begin || checkpoint.position > end) continue;
+    if (checkpoint.row != row || checkpoint.position <= begin || checkpoint.position > end)
+      continue;
     f(int64_t{checkpoint.position}, checkpoint.slot);
   }
 }

@@ -91,8 +91,7 @@ class ConvPiece {
 
   void store_checkpoints() const {
     for_each_checkpoint(
-        params_.step, row_, state_.context_len - state_.num_replayed,
-        int64_t{state_.context_len} + state_.query_len,
+        params_.step, row_, state_.context_len, int64_t{state_.context_len} + state_.query_len,
         [&](int64_t position, int32_t slot) { store_window(slot, position - state_.context_len); });
   }
 

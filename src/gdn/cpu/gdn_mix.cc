@@ -19,6 +19,7 @@ struct Workspace {
   int64_t v = 0;
   int64_t gate = 0;
   int64_t beta = 0;
+  int64_t delta_rule = 0;
   int64_t total = 0;
 };
 
@@ -38,6 +39,7 @@ Workspace workspace_layout(const GdnShape& shape, const metadata::Limits& limits
   layout.v = place(tokens * shape.value_dim());
   layout.gate = place(tokens * shape.num_v_heads);
   layout.beta = place(tokens * shape.num_v_heads);
+  layout.delta_rule = place(delta_rule_workspace_floats(shape, limits));
   layout.total = end;
   return layout;
 }
@@ -118,6 +120,7 @@ void gdn_mix(ThreadPool& pool, const CpuKernels& kernels, const GdnMixParams& pa
               .slots = params.slots,
               .out = params.out,
               .out_stride = params.out_stride,
+              .workspace = base + layout.delta_rule,
               .step = params.step});
   gated_norm(pool, kernels,
              {.shape = shape,

@@ -28,6 +28,22 @@ struct DeltaSteps {
   int64_t out_stride = 0;
 };
 
+// c[i, j] = Σ_p a[i · a_row + p · a_depth] · b[p · b_stride + j] + c_scale · c[i, j] for i < m, j <
+// n, p < depth. n is a multiple of 16. With c_scale 0, c is not read.
+struct SmallGemm {
+  int32_t m = 0;
+  int32_t n = 0;
+  int32_t depth = 0;
+  const float* a = nullptr;
+  int64_t a_row = 0;
+  int64_t a_depth = 0;
+  const float* b = nullptr;
+  int64_t b_stride = 0;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+  float c_scale = 0.0f;
+};
+
 struct CpuKernels {
   // out[t, c] = Σ_i weight[i, c] · inputs[t + i][c] for num_tokens tokens; `inputs` points at
   // num_tokens + width − 1 rows. `weight` is [width, channels], dense.
@@ -41,11 +57,16 @@ struct CpuKernels {
   void (*gated_rms_norm)(float* out, const float* z, const float* weight, int32_t n, float eps);
   // The recurrence on `rows` rows of S, `state` [rows, k_dim] dense.
   void (*delta_steps)(float* state, int32_t rows, int32_t k_dim, const DeltaSteps& steps);
+  void (*gemm)(const SmallGemm& gemm);
+  // out[j] = sign · exp(sum − sums[j]) · dots[j] for j < n, and 0 for n ≤ j < kChunkTokens, the
+  // length of all three arrays.
+  void (*decay_row)(float sign, double sum, const double* sums, const float* dots, int32_t n,
+                    float* out);
 };
 
 const CpuKernels& scalar_kernels();
-// Null when this build has none; to be called only if cpu_isa() == Isa::kAvx2.
-const CpuKernels* avx2_kernels();
+// Its functions are to be called only if cpu_isa() == Isa::kAvx2.
+const CpuKernels& avx2_kernels();
 // What this machine uses.
 const CpuKernels& cpu_kernels();
 

@@ -3,9 +3,9 @@
 // the vectorised ones.
 #include <cmath>
 
-#include "base/cpu_features.h"
 #include "gdn/cpu/kernels.h"
 #include "gdn/gates.h"
+#include "metadata/row.h"
 
 namespace headrace::gdn {
 namespace {
@@ -66,6 +66,26 @@ void delta_steps(float* state, int32_t rows, int32_t k_dim, const DeltaSteps& st
   }
 }
 
+void gemm(const SmallGemm& g) {
+  for (int32_t i = 0; i < g.m; ++i) {
+    for (int32_t j = 0; j < g.n; ++j) {
+      float sum = 0.0f;
+      for (int32_t p = 0; p < g.depth; ++p) {
+        sum += g.a[i * g.a_row + p * g.a_depth] * g.b[p * g.b_stride + j];
+      }
+      float& c = g.c[i * g.c_stride + j];
+      c = g.c_scale == 0.0f ? sum : sum + g.c_scale * c;
+    }
+  }
+}
+
+void decay_row(float sign, double sum, const double* sums, const float* dots, int32_t n,
+               float* out) {
+  for (int32_t j = 0; j < metadata::kChunkTokens; ++j) {
+    out[j] = j < n ? sign * std::exp(static_cast<float>(sum - sums[j])) * dots[j] : 0.0f;
+  }
+}
+
 }  // namespace
 
 const CpuKernels& scalar_kernels() {
@@ -75,12 +95,10 @@ const CpuKernels& scalar_kernels() {
       .silu_l2norm = silu_l2norm,
       .gated_rms_norm = gated_rms_norm,
       .delta_steps = delta_steps,
+      .gemm = gemm,
+      .decay_row = decay_row,
   };
   return kKernels;
-}
-
-const CpuKernels& cpu_kernels() {
-  return cpu_isa() == Isa::kAvx2 && avx2_kernels() != nullptr ? *avx2_kernels() : scalar_kernels();
 }
 
 }  // namespace headrace::gdn
