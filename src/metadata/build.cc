@@ -2,6 +2,7 @@
 // Drives the index functions of derive.h by plain loops on the CPU. No rule lives here.
 #include "base/check.h"
 #include "metadata/arena.h"
+#include "metadata/build_split.h"
 #include "metadata/derive.h"
 #include "metadata/split.h"
 
@@ -13,11 +14,23 @@ int32_t fill_partials(const SplitShape& shape, int32_t num_rows, const int32_t* 
                       int32_t* partial_start) {
   int32_t before = 0;
   for (int32_t r = 0; r < num_rows; ++r) {
-    const int32_t own = partials_of(shape, unit_start, r, unit_start[num_rows]);
-    write_partials(partial_start, num_rows, r, before, before + own);
+    const int32_t own = partials_of_row(shape, unit_start, num_rows, r);
+    write_start(partial_start, num_rows, r, before, own);
     before += own;
   }
   return before;
+}
+
+void derive_split(const StepView& step, const SplitShape& shape, int32_t* unit_start,
+                  int32_t* partial_start) {
+  const int32_t num_rows = step.limits.max_rows;
+  int32_t before = 0;
+  for (int32_t r = 0; r < num_rows; ++r) {
+    const int32_t own = units_of_row(shape, step, r);
+    write_start(unit_start, num_rows, r, before, own);
+    before += own;
+  }
+  fill_partials(shape, num_rows, unit_start, partial_start);
 }
 
 void derive_step(const StepInput& input, const StepArrays& out) {
@@ -44,13 +57,24 @@ void derive_step(const StepInput& input, const StepArrays& out) {
   write_counts(input, out, total, num_partials);
 }
 
+CpuStream& cpu_stream(Stream& stream) {
+  HEADRACE_CHECK(stream.device() == Device::kCpu, "metadata is built on the CPU only");
+  return static_cast<CpuStream&>(stream);
+}
+
 }  // namespace
 
+// Arguments are captured by value: the arrays stay where they are when the arena object is moved.
 void build(Stream& stream, const StepArena& arena) {
-  HEADRACE_CHECK(stream.device() == Device::kCpu, "the step is built on the CPU only");
-  // By value: the arrays stay where they are when the arena object is moved.
-  static_cast<CpuStream&>(stream).run([input = arena.input(), arrays = arena.arrays()](
-                                          ThreadPool&) { derive_step(input, arrays); });
+  cpu_stream(stream).run([input = arena.input(), arrays = arena.arrays()](ThreadPool&) {
+    derive_step(input, arrays);
+  });
+}
+
+void build_split(Stream& stream, const StepView& step, const SplitShape& shape, int32_t* unit_start,
+                 int32_t* partial_start) {
+  cpu_stream(stream).run(
+      [=](ThreadPool&) { derive_split(step, shape, unit_start, partial_start); });
 }
 
 }  // namespace headrace::metadata

@@ -3,8 +3,8 @@
 // reported by its number instead of being read as an address.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <vector>
+#include <unordered_map>
+#include <utility>
 
 #include "metadata/arena.h"
 #include "metadata/index.h"
@@ -100,20 +100,36 @@ Status check_checkpoint(const Checkpoint& checkpoint, int32_t i, const StepInput
   return {};
 }
 
-// Two writers of one slot race; which one wins would depend on threads.
+Status slot_written_twice(int32_t slot) {
+  return invalid_argument(
+      fmt::format("slot {} is written by two rows or checkpoints: give each its own", slot));
+}
+
+// Rows run in no particular order: who reads a slot that another writes, or writes it too, gets
+// what the threads decide.
 Status check_written_slots(const StepInput& input) {
-  std::vector<int32_t> slots;
+  std::unordered_map<int32_t, int32_t> writers;  // slot → row; −1 for a checkpoint
   for (int32_t r = 0; r < *input.num_rows; ++r) {
     const Row row = effective_row(input.rows, r, *input.num_rows);
-    if (row.final_slot != kNullSlot) slots.push_back(row.final_slot);
+    if (row.final_slot != kNullSlot && !writers.emplace(row.final_slot, r).second) {
+      return slot_written_twice(row.final_slot);
+    }
   }
-  for (int32_t i = 0; i < *input.num_checkpoints; ++i) slots.push_back(input.checkpoints[i].slot);
-  std::sort(slots.begin(), slots.end());
-  const auto twice = std::adjacent_find(slots.begin(), slots.end());
-  if (twice == slots.end()) return {};
-  return invalid_argument(fmt::format(
-      "slot {} is written twice in one step: each final_slot and checkpoint needs its own",
-      *twice));
+  for (int32_t i = 0; i < *input.num_checkpoints; ++i) {
+    const int32_t slot = input.checkpoints[i].slot;
+    if (!writers.emplace(slot, -1).second) return slot_written_twice(slot);
+  }
+  for (int32_t r = 0; r < *input.num_rows; ++r) {
+    const Row row = effective_row(input.rows, r, *input.num_rows);
+    if (row.initial_slot == kNullSlot) continue;
+    const auto writer = writers.find(row.initial_slot);
+    if (writer != writers.end() && writer->second != r) {
+      return invalid_argument(fmt::format(
+          "slot {} is read by row {} and written by another row or checkpoint: use another slot",
+          row.initial_slot, r));
+    }
+  }
+  return {};
 }
 
 }  // namespace

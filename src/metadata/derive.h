@@ -5,8 +5,8 @@
 //   1. sums_of(row) for every row, scanned: `before` of row r and `total`
 //   2. write_row for r in [0, R)                   reads its own sums only
 //   3. write_token [0, T), write_chunk [0, C), write_logit [0, T), write_page_row [0, R) and
-//      partials_of [0, R), scanned                 read what phase 2 wrote
-//   4. write_partials [0, R), write_counts
+//      partials_of_row [0, R), scanned             read what phase 2 wrote
+//   4. write_start of split_partial_start for [0, R), write_counts
 // Each array is written to its full size, so that nothing of an earlier step is left.
 #pragma once
 
@@ -91,20 +91,14 @@ HEADRACE_HOST_DEVICE inline void write_row(const StepArrays& out, int32_t r, con
   out.has_initial_state[r] = row.initial_slot != kNullSlot ? 1 : 0;
   out.num_accepted[r] = row.num_accepted;
 
-  out.query_start_i32[r] = before.tokens;
-  out.query_start_i64[r] = before.tokens;
-  out.page_start[r] = before.pages;
-  out.chunk_start[r] = before.chunks;
-  out.logit_start[r] = before.logits;
-  out.split_unit_start[r] = before.units;
-  if (r == out.limits.max_rows - 1) {
-    out.query_start_i32[r + 1] = total.tokens;
-    out.query_start_i64[r + 1] = total.tokens;
-    out.page_start[r + 1] = total.pages;
-    out.chunk_start[r + 1] = total.chunks;
-    out.logit_start[r + 1] = total.logits;
-    out.split_unit_start[r + 1] = total.units;
-  }
+  const int32_t max_rows = out.limits.max_rows;
+  const RowSums own = sums_of(row, out.limits);
+  write_start(out.query_start_i32, max_rows, r, before.tokens, own.tokens);
+  write_start(out.query_start_i64, max_rows, r, before.tokens, own.tokens);
+  write_start(out.page_start, max_rows, r, before.pages, own.pages);
+  write_start(out.chunk_start, max_rows, r, before.chunks, own.chunks);
+  write_start(out.logit_start, max_rows, r, before.logits, own.logits);
+  write_start(out.split_unit_start, max_rows, r, before.units, own.units);
 
   out.group_start[r] = 0;
   if (kind == RowKind::kDecode) {
@@ -183,19 +177,6 @@ HEADRACE_HOST_DEVICE inline int32_t write_page_row(const StepInput& input, const
     out.page_table[base + i] = i < used ? input.page_table[base + i] : kNullPage;
   }
   return used;
-}
-
-// Partial results of row r in the split that the step carries.
-HEADRACE_HOST_DEVICE inline int32_t partials_of(const SplitShape& shape, const int32_t* unit_start,
-                                                int32_t r, int32_t num_units) {
-  return split_partials(shape, unit_start[r], unit_start[r + 1], num_units);
-}
-
-// One row of the prefix sum of the partial results; num_rows is R.
-HEADRACE_HOST_DEVICE inline void write_partials(int32_t* partial_start, int32_t num_rows, int32_t r,
-                                                int32_t before, int32_t total) {
-  partial_start[r] = before;
-  if (r == num_rows - 1) partial_start[r + 1] = total;
 }
 
 HEADRACE_HOST_DEVICE inline void write_counts(const StepInput& input, const StepArrays& out,

@@ -24,8 +24,9 @@ struct SplitShape {
   int32_t num_workers = 1;  // W
   int32_t unit_tokens = 64;
   int32_t window = 0;  // keys that a query sees, itself included; 0 = all
-  // Every unit makes a partial result of its own. Then how a row is cut, and so the rounding of its
-  // result, does not depend on the rest of the batch or on the number of workers.
+  // Every unit makes a partial result of its own (so a unit is wide here, say 1024). Then how a row
+  // is cut, and so the rounding of its result, does not depend on the rest of the batch or on the
+  // number of workers.
   bool fixed = false;
 };
 
@@ -71,6 +72,24 @@ HEADRACE_HOST_DEVICE constexpr int32_t split_partials(const SplitShape& shape, i
   return worker_of(num_units, active, unit_end - 1) - worker_of(num_units, active, unit_begin) + 1;
 }
 
+// The two prefix sums of a split, one row at a time; a driver scans the numbers in between.
+HEADRACE_HOST_DEVICE inline int32_t units_of_row(const SplitShape& shape, const StepView& step,
+                                                 int32_t r) {
+  return split_units(shape, step.kind[r], step.context_len[r], step.seq_len[r]);
+}
+HEADRACE_HOST_DEVICE inline int32_t partials_of_row(const SplitShape& shape,
+                                                    const int32_t* unit_start, int32_t num_rows,
+                                                    int32_t r) {
+  return split_partials(shape, unit_start[r], unit_start[r + 1], unit_start[num_rows]);
+}
+// Row r's entry of a prefix sum [R + 1]; the last row writes the total too.
+template <typename T>
+HEADRACE_HOST_DEVICE inline void write_start(T* starts, int32_t num_rows, int32_t r, int32_t before,
+                                             int32_t own) {
+  starts[r] = before;
+  if (r == num_rows - 1) starts[r + 1] = before + own;
+}
+
 // Bound of the partial results of any step, from maxima alone: it sizes the workspace.
 // Balanced: each row has one, and each edge between two workers adds at most one.
 HEADRACE_HOST_DEVICE constexpr int64_t max_partials(const Limits& limits, const SplitShape& shape) {
@@ -90,11 +109,18 @@ struct SplitView {
   const int32_t* partial_start = nullptr;  // [R + 1] partial results before row r
 };
 
+// A split made by build_split().
+HEADRACE_HOST_DEVICE inline SplitView split_view(const StepView& step, const SplitShape& shape,
+                                                 const int32_t* unit_start,
+                                                 const int32_t* partial_start) {
+  return SplitView{shape,        step.limits.max_rows, step.context_len,
+                   step.seq_len, unit_start,           partial_start};
+}
+
 // The split that every step carries: all keys, balanced.
 HEADRACE_HOST_DEVICE inline SplitView split_view(const StepView& step) {
-  return SplitView{split_shape(step.limits), step.limits.max_rows,
-                   step.context_len,         step.seq_len,
-                   step.split_unit_start,    step.split_partial_start};
+  return split_view(step, split_shape(step.limits), step.split_unit_start,
+                    step.split_partial_start);
 }
 
 // A piece of one row's keys, computed by one worker into one partial result.
