@@ -6,9 +6,9 @@
 #include "model/architectures.h"
 #include "model/family.h"
 #include "model/model.h"
+#include "model/tensor_source.h"
 #include "model/weight_files.h"
 #include "model/weight_loader.h"
-#include "model/tensor_source.h"
 
 namespace headrace::model {
 namespace {

@@ -5,8 +5,8 @@
 #include "model/architectures.h"
 #include "model/cache_layout.h"
 #include "model/family.h"
-#include "model/weight_files.h"
 #include "model/tensor_source.h"
+#include "model/weight_files.h"
 
 namespace headrace {
 namespace {

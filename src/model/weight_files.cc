@@ -96,8 +96,8 @@ Status WeightFiles::add_shards(const std::string& folder, const std::string& ind
   }
   if (!missing.empty()) {
     return invalid_data(fmt::format("{}: {} of {} weight files are missing: {}; fetch them again",
-                                 index_path, missing.size(), shards.size(),
-                                 fmt::join(missing, ", ")));
+                                    index_path, missing.size(), shards.size(),
+                                    fmt::join(missing, ", ")));
   }
   for (const std::string& shard : shards) {
     HEADRACE_RETURN_IF_ERROR(add_file(folder + "/" + shard));
