@@ -158,8 +158,7 @@ int ModelDriver::fork(int id) {
 }
 
 void ModelDriver::grow(Sequence& sequence, int32_t num_tokens) {
-  const auto needed =
-      static_cast<size_t>(metadata::pages_for(num_tokens, cache_.spec.page_size));
+  const auto needed = static_cast<size_t>(metadata::pages_for(num_tokens, cache_.spec.page_size));
   while (sequence.pages.size() < needed) {
     if (free_pages_.empty()) throw std::runtime_error("no free page");
     sequence.pages.push_back(free_pages_.back());
@@ -261,8 +260,8 @@ Logits ModelDriver::prefill(int sequence, const std::vector<int32_t>& tokens,
 std::vector<float> ModelDriver::kv(int id, int32_t index, bool value) const {
   const Sequence& sequence = sequences_.at(static_cast<size_t>(id));
   // kv_cache_of_layer() hands out a writable view; only read here.
-  const attention::KvCache kv = model::kv_cache_of_layer(
-      model_.config(), const_cast<model::Cache&>(cache_), index);
+  const attention::KvCache kv =
+      model::kv_cache_of_layer(model_.config(), const_cast<model::Cache&>(cache_), index);
   const model::ModelConfig& config = model_.config();
   std::vector<float> out;
   for (int32_t t = 0; t < sequence.length; ++t) {
@@ -270,7 +269,8 @@ std::vector<float> ModelDriver::kv(int id, int32_t index, bool value) const {
     for (int32_t head = 0; head < config.num_kv_heads; ++head) {
       const int64_t begin = page * kv.page_stride + (t % kv.page_size) * kv.token_stride +
                             head * kv.head_stride + (value ? kv.value_offset : 0);
-      for (int32_t d = 0; d < config.head_dim; ++d) out.push_back(load(kv.data, kv.dtype, begin + d));
+      for (int32_t d = 0; d < config.head_dim; ++d)
+        out.push_back(load(kv.data, kv.dtype, begin + d));
     }
   }
   return out;

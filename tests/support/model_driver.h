@@ -35,9 +35,9 @@ struct DriverOptions {
 };
 
 struct DriverRow {
-  int sequence = -1;                  // −1: a padding row
-  std::vector<int32_t> tokens = {};   // new ones
-  int32_t num_drafts = 0;             // the last num_drafts of tokens are drafts
+  int sequence = -1;                 // −1: a padding row
+  std::vector<int32_t> tokens = {};  // new ones
+  int32_t num_drafts = 0;            // the last num_drafts of tokens are drafts
   bool emit = true;
 };
 
