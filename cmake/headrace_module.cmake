@@ -35,19 +35,21 @@ function(headrace_module folder)
   endif()
 endfunction()
 
+# The program uses the public headers alone; what it lacks there is missing from the API. All but
+# main.cc is a library of its own, so that cli_test can test its parts.
 function(headrace_program)
   headrace_glob(sources "src/cli/*.cc")
-  list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cc$")
-  if(NOT sources)
+  list(FILTER sources EXCLUDE REGEX "(_(test|fuzz)|/main)\\.cc$")
+  add_library(headrace_cli_parts STATIC ${sources})
+  target_include_directories(headrace_cli_parts PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/src)
+  target_link_libraries(headrace_cli_parts PUBLIC headrace PRIVATE headrace_flags fmt::fmt
+                                                  nlohmann_json::nlohmann_json)
+  if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/cli/main.cc)
     return()
   endif()
-  find_package(CLI11 2.1 REQUIRED)
-  # The program uses the public headers alone; what it lacks there is missing from the API.
-  add_executable(headrace_cli ${sources})
+  add_executable(headrace_cli src/cli/main.cc)
   set_target_properties(headrace_cli PROPERTIES OUTPUT_NAME headrace)
-  target_include_directories(headrace_cli PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
-  target_link_libraries(headrace_cli PRIVATE headrace headrace_flags CLI11::CLI11 fmt::fmt
-                                             nlohmann_json::nlohmann_json)
+  target_link_libraries(headrace_cli PRIVATE headrace_cli_parts headrace_flags fmt::fmt)
 endfunction()
 
 function(headrace_test_program name label)
@@ -60,6 +62,14 @@ function(headrace_test_program name label)
   target_link_libraries(${name} PRIVATE headrace headrace_flags headrace_third_party
                                         headrace_test_support
                                         GTest::gtest GTest::gmock GTest::gtest_main)
+  if(name MATCHES "^cli_")
+    target_link_libraries(${name} PRIVATE headrace_cli_parts)
+  endif()
+  if(name MATCHES "^(cli|tests)_")  # their end-to-end tests run the program
+    if(TARGET headrace_cli)
+      add_dependencies(${name} headrace_cli)
+    endif()
+  endif()
   # In a sanitizer build the label names the sanitizer: fast tests are asan tests there, and the
   # tests of the pool and the engine are tsan tests.
   if(HEADRACE_SANITIZE STREQUAL "address" AND label STREQUAL "fast")
