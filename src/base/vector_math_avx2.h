@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp, sigmoid, silu and tanh of eight floats. For *_avx2.cc files only: everything is static, so
-// that no copy compiled for AVX2 can stand in for code that must run without it.
+// exp, sigmoid, silu and tanh of eight floats, and masks for the last ones. For *_avx2.cc files
+// only: everything is static, so that no copy compiled for AVX2 can stand in for code that must run
+// without it.
 //
 // Every lane is computed alone: a result depends on its own argument and on nothing else.
 #pragma once
@@ -9,6 +10,12 @@
 
 namespace headrace {
 namespace {
+
+// For masked loads and stores: the first `count` of eight lanes (all of them from 8 up).
+inline __m256i first_lanes_avx2(long count) {
+  const int clamped = count < 8 ? static_cast<int>(count) : 8;
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(clamped), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 
 // Within 1.5 ulp, subnormal results and overflow to infinity included; NaN stays NaN.
 //   x = n·ln 2 + r, |r| ≤ ln(2)/2;  e^r = 1 + r + r²·q(r), q of degree 4 by minimax (3e-9).

@@ -32,6 +32,10 @@ HEADRACE_APPLY(silu)
 HEADRACE_APPLY(tanh)
 #undef HEADRACE_APPLY
 
+void store_first(long count, Vector& y) {
+  _mm256_maskstore_ps(y.data(), first_lanes_avx2(count), _mm256_set1_ps(1.0f));
+}
+
 }  // namespace
 }  // namespace headrace
 #pragma GCC pop_options
@@ -145,6 +149,16 @@ TEST_F(VectorMath, Tanh) {
   EXPECT_EQ(y[5], -1.0f);
   EXPECT_EQ(y[6], 1e-30f);
   EXPECT_EQ(y[7], -1e-30f);
+}
+
+TEST_F(VectorMath, FirstLanes) {
+  for (long count : {-1L, 0L, 1L, 7L, 8L, 9L, 1L << 40}) {
+    Vector y{};
+    store_first(count, y);
+    for (long lane = 0; lane < 8; ++lane) {
+      EXPECT_EQ(y[static_cast<size_t>(lane)], lane < count ? 1.0f : 0.0f) << count;
+    }
+  }
 }
 
 }  // namespace

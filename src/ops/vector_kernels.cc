@@ -33,6 +33,8 @@ constexpr VectorKernels kScalar{add_rms_norm, swiglu, sigmoid_gate};
 
 }  // namespace
 
-const VectorKernels& vector_kernels(Isa) { return kScalar; }
+const VectorKernels& vector_kernels(Isa isa) {
+  return isa == Isa::kAvx2 ? avx2_vector_kernels() : kScalar;
+}
 
 }  // namespace headrace::ops

@@ -21,5 +21,7 @@ struct VectorKernels {
 };
 
 const VectorKernels& vector_kernels(Isa isa);
+// Only on a processor that has AVX2 and FMA.
+const VectorKernels& avx2_vector_kernels();
 
 }  // namespace headrace::ops

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 #include "base/float16.h"
@@ -40,26 +39,15 @@ void store_element(void* data, DType dtype, int64_t index, float value) {
   }
 }
 
-// One panel for one token, in plain C++.
-template <typename T>
-void panel_dot(const void* panel, int64_t cols, const float* x, float* sums) {
-  const T* weights = static_cast<const T*>(panel);
-  std::fill(sums, sums + kPanelRows, 0.0f);
-  for (int64_t k = 0; k < cols; ++k) {
-    for (int64_t i = 0; i < kPanelRows; ++i)
-      sums[i] += to_float(weights[k * kPanelRows + i]) * x[k];
-  }
-}
+// Work is cut into blocks of this many panels: what one token's kernel takes at once.
+constexpr int64_t kBlockPanels = 4;
+// Below this many multiplications, waking a thread costs more than it saves.
+constexpr int64_t kGrainProducts = 100'000;
 
-void panel_dot(DType dtype, const void* panel, int64_t cols, const float* x, float* sums) {
-  switch (dtype) {
-    case DType::kBF16:
-      return panel_dot<BF16>(panel, cols, x, sums);
-    case DType::kF16:
-      return panel_dot<F16>(panel, cols, x, sums);
-    default:
-      return panel_dot<float>(panel, cols, x, sums);
-  }
+// Tokens of a block: so many that their inputs stay in the second-level cache while panels pass by.
+int64_t block_tokens(int64_t cols) {
+  constexpr int64_t kInputFloats = 64 * 1024;
+  return std::clamp<int64_t>(kInputFloats / cols / 6 * 6, 24, 192);
 }
 
 }  // namespace
@@ -100,7 +88,8 @@ Result<std::unique_ptr<PackedWeight>> PackedWeight::pack(const std::vector<Weigh
   int64_t row = 0;
   for (const WeightView& part : parts) {
     for (int64_t part_row = 0; part_row < part.rows; ++part_row, ++row) {
-      const int64_t base = row / kPanelRows * kPanelRows * cols + row % kPanelRows;
+      const int64_t base =
+          row / kPanelRows * kPanelRows * cols + position_in_panel(dtype, row % kPanelRows);
       for (int64_t k = 0; k < cols; ++k) {
         store_element(weight->data_.data(), dtype, base + k * kPanelRows,
                       load_element(part.data, part.dtype, part_row * cols + k));
@@ -115,21 +104,31 @@ const void* PackedWeight::panel(int64_t index) const {
          index * kPanelRows * cols_ * static_cast<int64_t>(dtype_size_bytes(dtype_));
 }
 
-void matmul(Isa, ThreadPool& pool, const PackedWeight& weight, const float* bias, const float* x,
-            int64_t x_stride, int64_t num_tokens, float* out, int64_t out_stride) {
-  pool.parallel_for(weight.num_panels(), 1, [&](int64_t begin, int64_t end) {
-    std::array<float, kPanelRows> sums;
-    for (int64_t panel = begin; panel < end; ++panel) {
-      const int64_t first = panel * kPanelRows;
-      const int64_t rows = std::min(kPanelRows, weight.rows() - first);
-      for (int64_t token = 0; token < num_tokens; ++token) {
-        panel_dot(weight.dtype(), weight.panel(panel), weight.cols(), x + token * x_stride,
-                  sums.data());
-        for (int64_t i = 0; i < rows; ++i) {
-          out[token * out_stride + first + i] =
-              sums[static_cast<size_t>(i)] + (bias != nullptr ? bias[first + i] : 0.0f);
-        }
-      }
+void matmul(Isa isa, ThreadPool& pool, const PackedWeight& weight, const float* bias,
+            const float* x, int64_t x_stride, int64_t num_tokens, float* out, int64_t out_stride) {
+  if (num_tokens == 0) return;
+  const auto kernel = isa == Isa::kAvx2 ? matmul_tile_avx2 : matmul_tile_scalar;
+  constexpr int64_t kBlockRows = kBlockPanels * kPanelRows;
+  const int64_t row_blocks = (weight.rows() + kBlockRows - 1) / kBlockRows;
+  const int64_t tokens_per_block = std::min(num_tokens, block_tokens(weight.cols()));
+  const int64_t token_blocks = (num_tokens + tokens_per_block - 1) / tokens_per_block;
+  const int64_t products = kBlockRows * weight.cols() * tokens_per_block;
+  const int64_t grain = (kGrainProducts + products - 1) / products;
+  // Row blocks run fastest, so that the inputs of a token block are used while they are near.
+  pool.parallel_for(token_blocks * row_blocks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t token = block / row_blocks * tokens_per_block;
+      const int64_t row = block % row_blocks * kBlockRows;
+      kernel({.panels = weight.panel(row / kPanelRows),
+              .dtype = weight.dtype(),
+              .cols = weight.cols(),
+              .rows = std::min(kBlockRows, weight.rows() - row),
+              .bias = bias != nullptr ? bias + row : nullptr,
+              .x = x + token * x_stride,
+              .x_stride = x_stride,
+              .num_tokens = std::min(tokens_per_block, num_tokens - token),
+              .out = out + token * out_stride + row,
+              .out_stride = out_stride});
     }
   });
 }

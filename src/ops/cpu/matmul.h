@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of the CPU backend: a weight packed into panels of 16 output features, each
-// panel [cols][16], so that one vector load brings the weights of 16 features for one input.
+// panel [cols, 16], so that one vector load brings the weights of 16 features for one input.
 // Every output element is one sum over k = 0 … cols − 1 in this order in a lane of its own, hence
 // the same bits for any number of tokens, any tile and any number of threads.
 #pragma once
@@ -12,12 +12,11 @@
 #include "base/cpu_features.h"
 #include "base/thread_pool.h"
 #include "headrace/status.h"
+#include "ops/cpu/matmul_tile.h"
 #include "ops/ops_params.h"
 #include "tensor/buffer.h"
 
 namespace headrace::ops {
-
-inline constexpr int64_t kPanelRows = 16;
 
 class PackedWeight final : public PreparedWeight {
  public:
