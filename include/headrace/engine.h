@@ -26,12 +26,12 @@ enum class LoadFormat {
 
 // Zero means "choose": the engine sizes it from the model and the memory that is free.
 struct EngineOptions {
-  std::string model;  // folder
+  std::string model = {};  // folder
   LoadFormat load_format = LoadFormat::kSafetensors;
   uint64_t dummy_seed = 0;
   // Type of weights and KV cache; empty = weights as they lie in the checkpoint and an fp32 KV
   // cache. The CPU backend computes in fp32 whatever this says.
-  std::optional<DType> dtype;
+  std::optional<DType> dtype = {};
   int32_t num_threads = 0;               // 0 = cores this process may use
   int32_t max_model_len = 0;             // prompt + generated; 0 = the model's
   int32_t page_size = 16;                // tokens; 1, 8 or a multiple of 16 up to 1024

@@ -15,10 +15,10 @@ namespace headrace {
 using RequestId = uint64_t;
 
 struct Request {
-  std::vector<int32_t> prompt_token_ids;  // at least one
-  SamplingParams sampling;
-  int32_t max_tokens = 16;              // generated tokens; 0 = as many as the context holds
-  std::vector<int32_t> stop_token_ids;  // besides the model's end-of-sequence ids
+  std::vector<int32_t> prompt_token_ids = {};  // at least one
+  SamplingParams sampling = {};
+  int32_t max_tokens = 16;                   // generated tokens; 0 = as many as the context holds
+  std::vector<int32_t> stop_token_ids = {};  // besides the model's end-of-sequence ids
   bool ignore_eos = false;
 };
 
