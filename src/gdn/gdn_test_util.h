@@ -198,10 +198,16 @@ class Bench {
     std::vector<float> workspace(static_cast<size_t>(gdn_mix_workspace_floats(shape, limits)),
                                  kNan);
     std::vector<float> out(static_cast<size_t>(limits.max_tokens) * shape.value_dim(), kNan);
+    gdn_mix(threads_, kernels_, params(x, out, workspace, step.view()));
+    return out;
+  }
+
+  GdnMixParams params(const std::vector<float>& x, std::vector<float>& out,
+                      std::vector<float>& workspace, const metadata::StepView& step) const {
     GdnMixParams params;
-    params.shape = shape;
+    params.shape = layer_.shape;
     params.projection = x.data();
-    params.projection_stride = shape.projection_dim();
+    params.projection_stride = layer_.shape.projection_dim();
     params.conv_weight = layer_.conv_weight.data();
     params.a_log = layer_.a_log.data();
     params.dt_bias = layer_.dt_bias.data();
@@ -209,11 +215,16 @@ class Bench {
     params.norm_eps = layer_.eps;
     params.slots = pool_;
     params.out = out.data();
-    params.out_stride = shape.value_dim();
+    params.out_stride = layer_.shape.value_dim();
     params.workspace = workspace.data();
-    params.step = step.view();
-    gdn_mix(threads_, kernels_, params);
-    return out;
+    params.step = step;
+    return params;
+  }
+
+  // Other memory for the slots, with room for all of them.
+  void set_memory(float* data, int64_t slot_stride) {
+    pool_.data = data;
+    pool_.slot_stride = slot_stride;
   }
 
   std::vector<float> window(int slot) const {
