@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives the index functions of derive.h by plain loops on the CPU. No rule lives here.
+// Drives the index functions of derive.h, split.h and advance.h by plain loops on the CPU. No rule
+// lives here.
 #include "base/check.h"
+#include "metadata/advance.h"
 #include "metadata/arena.h"
 #include "metadata/build_split.h"
 #include "metadata/derive.h"
@@ -75,6 +77,19 @@ void build_split(Stream& stream, const StepView& step, const SplitShape& shape, 
                  int32_t* partial_start) {
   cpu_stream(stream).run(
       [=](ThreadPool&) { derive_split(step, shape, unit_start, partial_start); });
+}
+
+void advance(Stream& stream, const AdvanceParams& params) {
+  cpu_stream(stream).run([params](ThreadPool&) {
+    advance_step(params);
+    for (int32_t r = 0; r < params.step.limits.max_rows; ++r) advance_row(params, r);
+  });
+}
+
+void place_tokens(Stream& stream, const PlaceTokensParams& params) {
+  cpu_stream(stream).run([params](ThreadPool&) {
+    for (int32_t t = 0; t < params.step.limits.max_tokens; ++t) place_token(params, t);
+  });
 }
 
 }  // namespace headrace::metadata

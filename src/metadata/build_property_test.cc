@@ -83,7 +83,7 @@ Row random_row(Random& random, const Limits& limits, int32_t tokens_left, int32_
   const int32_t most_context = capacity - row.query_len;
   row.context_len = kind == 3 ? 0 : some_length(random, most_context, limits);
   if (row.num_drafts > 0) row.context_len = std::max(row.context_len, 1);
-  row.flags = static_cast<uint32_t>(random.in(0, 3));
+  row.flags = random.pick<uint32_t>({0, kRowEmit, kRowEmit | kRowSelfAdvance});
   if (row.context_len > 0 && random.one_in(2)) {
     row.initial_slot = random.in(1 << 20, 1 << 30);
     row.num_accepted = random.in(0, kMaxVerifyTokens);

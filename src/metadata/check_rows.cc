@@ -34,6 +34,9 @@ Status check_row(const Row& row, int32_t r, const Limits& limits, const int32_t*
   if (row.num_drafts > 0 && row.context_len == 0) {
     return bad_row(r, "num_drafts is {} without context: run the prompt first", row.num_drafts);
   }
+  if ((row.flags & kRowSelfAdvance) != 0 && (row.flags & kRowEmit) == 0) {
+    return bad_row(r, "kRowSelfAdvance without kRowEmit: the next step has no token to begin with");
+  }
   const int64_t seq_len = static_cast<int64_t>(row.context_len) + row.query_len;
   const int64_t capacity = static_cast<int64_t>(limits.max_pages_per_row) * limits.page_size;
   if (seq_len > capacity) {

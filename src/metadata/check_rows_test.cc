@@ -73,6 +73,8 @@ TEST(CheckRows, NamesRowAndValue) {
          in.rows[0].num_accepted = 1;
          in.rows[0].initial_slot = 0;
        }},
+      {"row 0: kRowSelfAdvance without kRowEmit",
+       [](const StepInput& in) { in.rows[0].flags = kRowSelfAdvance; }},
       {"slot 2 is written by two", [](const StepInput& in) { in.rows[0].final_slot = 2; }},
       {"slot 1 is read by row 0 and written by another",
        [](const StepInput& in) {

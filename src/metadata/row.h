@@ -17,7 +17,7 @@ enum class RowKind : uint8_t {
 
 enum RowFlags : uint32_t {
   kRowEmit = 1u << 0,         // sample from the row's logits
-  kRowSelfAdvance = 1u << 1,  // the device advances the row after the step
+  kRowSelfAdvance = 1u << 1,  // the device advances the row after the step; needs kRowEmit
 };
 
 // The largest query of a verify row: one token and up to 15 drafts.

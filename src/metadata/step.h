@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The metadata of a step: every array derived from its rows, built once and shared by all layers.
-// This is what attention, GDN and the engine read; how it is made is build.h's business. Nothing
+// This is what attention, GDN and the engine read; how it is made is derive.h's business. Nothing
 // here knows of attention or GDN.
 #pragma once
 
