@@ -12,6 +12,7 @@
 #include <random>
 
 #include "attention/attention_test_problem.h"
+#include "attention/cpu/attention_tiled.h"
 #include "attention/kv_cache.h"
 #include "attention/reference.h"
 #include "base/check.h"
@@ -28,7 +29,11 @@ struct NamedKernel {
   Problem::Kernel run;
 };
 
-std::vector<NamedKernel> kernels() { return {{"reference", attention_reference}}; }
+std::vector<NamedKernel> kernels() {
+  std::vector<NamedKernel> all{{"reference", attention_reference}};
+  if (cpu_isa() == Isa::kAvx2) all.push_back({"tiled", attention_tiled});
+  return all;
+}
 
 class Attention : public testing::TestWithParam<NamedKernel> {
  protected:

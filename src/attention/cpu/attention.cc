@@ -4,9 +4,11 @@
 
 #include <string>
 
+#include "attention/cpu/attention_tiled.h"
 #include "attention/kv_cache.h"
 #include "attention/reference.h"
 #include "base/check.h"
+#include "base/cpu_features.h"
 
 namespace headrace::attention {
 
@@ -32,8 +34,8 @@ void check_cache(const KvCache& cache, const HeadShape& heads) {
 void attention(Stream& stream, const AttentionParams& params) {
   check_heads(params.heads);
   check_cache(params.cache, params.heads);
-  static_cast<CpuStream&>(stream).run(
-      [params](ThreadPool& pool) { attention_reference(params, pool); });
+  const auto kernel = cpu_isa() == Isa::kAvx2 ? attention_tiled : attention_reference;
+  static_cast<CpuStream&>(stream).run([params, kernel](ThreadPool& pool) { kernel(params, pool); });
 }
 
 void kv_write(Stream& stream, const KvWriteParams& params) {
