@@ -17,6 +17,7 @@ namespace headrace::test {
 namespace {
 
 constexpr int32_t kGarbage = 0x5A5A5A5A;
+constexpr int32_t kMaxCheckpoints = 8;  // of a step
 
 template <typename T>
 T unwrap(Result<T> result) {
@@ -30,6 +31,7 @@ metadata::Limits make_limits(const DriverOptions& options) {
   limits.max_tokens = options.max_tokens;
   limits.page_size = options.page_size;
   limits.max_pages_per_row = metadata::pages_for(options.max_len, options.page_size);
+  limits.max_checkpoints = kMaxCheckpoints;
   limits.num_workers = 4;
   return limits;
 }
@@ -41,7 +43,7 @@ model::CacheSpec make_spec(const DriverOptions& options) {
   spec.kv_dtype = options.kv_dtype;
   spec.num_pages =
       1 + 2 * options.max_rows * metadata::pages_for(options.max_len, options.page_size);
-  spec.num_slots = 1 + 2 * options.max_rows;
+  spec.num_slots = 1 + 2 * options.max_rows + kMaxCheckpoints;
   spec.max_window = options.max_window;
   return spec;
 }
@@ -113,47 +115,70 @@ ModelDriver::Sequence& ModelDriver::live(int sequence) {
   return sequences_[static_cast<size_t>(sequence)];
 }
 
-int ModelDriver::add_sequence() {
+int32_t ModelDriver::take_slot() {
   if (free_slots_.empty()) throw std::runtime_error("no free slot");
-  Sequence sequence;
-  sequence.slot = free_slots_.back();
-  sequence.live = true;
+  const int32_t slot = free_slots_.back();
   free_slots_.pop_back();
+  return slot;
+}
+
+int ModelDriver::add_sequence() {
+  Sequence sequence;
+  sequence.slot = take_slot();
+  sequence.live = true;
   sequences_.push_back(std::move(sequence));
   return static_cast<int>(sequences_.size()) - 1;
+}
+
+void ModelDriver::poison_slot(int32_t slot) {
+  const int64_t bytes = model_.slot_bytes(cache_.spec);
+  if (bytes > 0) poison(cache_.slots.as<char>() + slot * bytes, bytes);
 }
 
 void ModelDriver::release(int id) {
   Sequence& sequence = live(id);
   const int64_t page_bytes = model_.page_bytes(cache_.spec);
-  const int64_t slot_bytes = model_.slot_bytes(cache_.spec);
   for (const int32_t page : sequence.pages) {
     poison(cache_.pages.as<char>() + page * page_bytes, page_bytes);
   }
-  if (slot_bytes > 0) poison(cache_.slots.as<char>() + sequence.slot * slot_bytes, slot_bytes);
   free_pages_.insert(free_pages_.begin(), sequence.pages.begin(), sequence.pages.end());
-  free_slots_.insert(free_slots_.begin(), sequence.slot);
+  std::vector<int32_t> slots = {sequence.slot};
+  for (const auto& [position, slot] : sequence.checkpoints) slots.push_back(slot);
+  for (const int32_t slot : slots) poison_slot(slot);
+  free_slots_.insert(free_slots_.begin(), slots.begin(), slots.end());
   sequence = {};
+}
+
+void ModelDriver::copy_pages(const Sequence& from, Sequence& to, int32_t num_tokens) {
+  grow(to, num_tokens);
+  to.length = num_tokens;
+  const int64_t bytes = model_.page_bytes(cache_.spec);
+  for (size_t i = 0; i < to.pages.size(); ++i) {
+    std::memcpy(cache_.pages.as<char>() + to.pages[i] * bytes,
+                cache_.pages.as<char>() + from.pages[i] * bytes, static_cast<size_t>(bytes));
+  }
 }
 
 int ModelDriver::fork(int id) {
   const int copy_id = add_sequence();
   const Sequence from = live(id);
   Sequence& to = live(copy_id);
-  grow(to, from.length);
-  to.length = from.length;
+  copy_pages(from, to, from.length);
   to.num_accepted = from.num_accepted;
-  const int64_t page_bytes = model_.page_bytes(cache_.spec);
-  const int64_t slot_bytes = model_.slot_bytes(cache_.spec);
-  for (size_t i = 0; i < to.pages.size(); ++i) {
-    std::memcpy(cache_.pages.as<char>() + to.pages[i] * page_bytes,
-                cache_.pages.as<char>() + from.pages[i] * page_bytes,
-                static_cast<size_t>(page_bytes));
+  const int64_t bytes = model_.slot_bytes(cache_.spec);
+  if (bytes > 0) {
+    std::memcpy(cache_.slots.as<char>() + to.slot * bytes,
+                cache_.slots.as<char>() + from.slot * bytes, static_cast<size_t>(bytes));
   }
-  if (slot_bytes > 0) {
-    std::memcpy(cache_.slots.as<char>() + to.slot * slot_bytes,
-                cache_.slots.as<char>() + from.slot * slot_bytes, static_cast<size_t>(slot_bytes));
-  }
+  return copy_id;
+}
+
+int ModelDriver::resume(int id, int32_t position) {
+  const int copy_id = add_sequence();
+  const Sequence from = live(id);
+  Sequence& to = live(copy_id);
+  copy_pages(from, to, position);
+  to.checkpoint = from.checkpoints.at(position);
   return copy_id;
 }
 
@@ -172,7 +197,6 @@ void ModelDriver::fill_input(const std::vector<DriverRow>& rows) {
   if (rows.size() > static_cast<size_t>(limits.max_rows)) throw std::runtime_error("too many rows");
   *input.num_rows = static_cast<int32_t>(rows.size());
   *input.padded_rows = options_.replay ? limits.max_rows : *input.num_rows;
-  *input.num_checkpoints = 0;
   std::fill(token_ids_.begin(), token_ids_.end(), kGarbage);
   std::fill_n(input.page_table, int64_t{limits.max_rows} * limits.max_pages_per_row, kGarbage);
   size_t num_tokens = 0;
@@ -186,7 +210,7 @@ void ModelDriver::fill_input(const std::vector<DriverRow>& rows) {
     row.context_len = sequence.length;
     row.num_drafts = rows[r].num_drafts;
     row.flags = rows[r].emit ? metadata::kRowEmit : 0u;
-    row.initial_slot = sequence.slot;
+    row.initial_slot = sequence.checkpoint != 0 ? sequence.checkpoint : sequence.slot;
     row.final_slot = sequence.slot;
     row.num_accepted = sequence.num_accepted;
     grow(sequence, sequence.length + row.query_len);
@@ -201,8 +225,22 @@ void ModelDriver::fill_input(const std::vector<DriverRow>& rows) {
               token_ids_.begin() + static_cast<ptrdiff_t>(num_tokens));
     num_tokens += rows[r].tokens.size();
   }
+  add_checkpoints(rows);
   const Status status = metadata::check_rows(arena_);
   if (!status.ok()) throw std::runtime_error(status.message());
+}
+
+void ModelDriver::add_checkpoints(const std::vector<DriverRow>& rows) {
+  const metadata::StepInput& input = arena_.input();
+  *input.num_checkpoints = 0;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (const int32_t position : rows[r].checkpoints) {
+      if (*input.num_checkpoints == kMaxCheckpoints) throw std::runtime_error("many checkpoints");
+      const int32_t slot = take_slot();
+      live(rows[r].sequence).checkpoints[position] = slot;
+      input.checkpoints[(*input.num_checkpoints)++] = {static_cast<int32_t>(r), slot, position};
+    }
+  }
 }
 
 std::vector<std::vector<Logits>> ModelDriver::step(const std::vector<DriverRow>& rows) {
@@ -223,6 +261,7 @@ std::vector<std::vector<Logits>> ModelDriver::step(const std::vector<DriverRow>&
     if (rows[r].sequence < 0 || rows[r].tokens.empty()) continue;
     Sequence& sequence = live(rows[r].sequence);
     sequence.num_accepted = 0;
+    sequence.checkpoint = 0;
     if (rows[r].num_drafts > 0) {
       sequence.window = static_cast<int32_t>(rows[r].tokens.size());
     } else {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct DriverRow {
   std::vector<int32_t> tokens = {};  // new ones
   int32_t num_drafts = 0;            // the last num_drafts of tokens are drafts
   bool emit = true;
+  std::vector<int32_t> checkpoints = {};  // positions (multiples of 64) whose state is kept
 };
 
 class ModelDriver {
@@ -51,6 +53,9 @@ class ModelDriver {
   void release(int sequence);
   // A second sequence with the same history: pages and slot are copied.
   int fork(int sequence);
+  // A sequence that goes on from a kept state: pages are copied, the state is read from the
+  // checkpoint's slot and written to a slot of its own.
+  int resume(int sequence, int32_t position);
   int32_t length(int sequence) const { return sequences_[static_cast<size_t>(sequence)].length; }
 
   // One forward pass. For each row, the logits of each of its logit tokens. A row without drafts
@@ -77,13 +82,19 @@ class ModelDriver {
     std::vector<int32_t> pages;
     int32_t slot = 0;
     int32_t length = 0;
-    int32_t num_accepted = 0;  // of the pending window in its slot
-    int32_t window = 0;        // tokens of a verify row that waits for accept()
+    int32_t num_accepted = 0;                // of the pending window in its slot
+    int32_t window = 0;                      // tokens of a verify row that waits for accept()
+    int32_t checkpoint = 0;                  // slot to start from; 0 = its own
+    std::map<int32_t, int32_t> checkpoints;  // position → slot
     bool live = false;
   };
 
   Sequence& live(int sequence);
   void grow(Sequence& sequence, int32_t num_tokens);
+  int32_t take_slot();
+  void copy_pages(const Sequence& from, Sequence& to, int32_t num_tokens);
+  void poison_slot(int32_t slot);
+  void add_checkpoints(const std::vector<DriverRow>& rows);
   void fill_input(const std::vector<DriverRow>& rows);
   void submit();
   std::vector<float> kv(int sequence, int32_t index, bool value) const;
