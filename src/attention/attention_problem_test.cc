@@ -5,7 +5,10 @@
 #include <random>
 
 #include "attention/attention_test_problem.h"
+#include "attention/cpu/attention_tiled.h"
 #include "attention/kv_cache.h"
+#include "attention/reference.h"
+#include "base/cpu_features.h"
 #include "base/float16.h"
 
 namespace headrace::attention {
@@ -40,6 +43,26 @@ test::TestStepOptions with_page_size(test::TestStepOptions options, int32_t page
 }
 
 }  // namespace
+
+std::vector<NamedKernel> kernels() {
+  std::vector<NamedKernel> all{{"reference", attention_reference}};
+  if (cpu_isa() == Isa::kAvx2) all.push_back({"tiled", attention_tiled});
+  return all;
+}
+
+Sequence prefill(uint32_t key, int32_t query_len, int32_t context_len) {
+  return {key, {.query_len = query_len, .context_len = context_len}};
+}
+Sequence decode(uint32_t key, int32_t context_len) { return prefill(key, 1, context_len); }
+Sequence verify(uint32_t key, int32_t num_drafts, int32_t context_len) {
+  return {key, {.query_len = 1 + num_drafts, .context_len = context_len, .num_drafts = num_drafts}};
+}
+Sequence padding() { return {0, {}}; }
+
+std::vector<Sequence> mixed_batch() {
+  return {decode(1, 130),     padding(),    prefill(2, 70), verify(3, 3, 62),
+          prefill(4, 33, 64), decode(5, 1), prefill(6, 1)};
+}
 
 KvCache make_cache(const Shape& shape, int32_t num_pages) {
   const int64_t head_dim = shape.heads.head_dim;
@@ -123,7 +146,7 @@ void Problem::store() {
              .step = view};
 }
 
-Output Problem::run(Kernel kernel) {
+Output Problem::run(const NamedKernel& kernel) {
   const auto tokens = static_cast<size_t>(step_.view().limits.max_tokens);
   const auto heads = static_cast<size_t>(shape_.heads.num_q_heads);
   Output output;
@@ -132,7 +155,7 @@ Output Problem::run(Kernel kernel) {
   AttentionParams params = params_;
   params.out = output.out.data();
   params.lse = shape_.lse ? output.lse.data() : nullptr;
-  kernel(params, step_.pool());
+  kernel.run(params, step_.pool());
   return output;
 }
 

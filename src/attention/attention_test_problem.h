@@ -11,6 +11,13 @@
 
 namespace headrace::attention {
 
+// The kernels that this processor can run, under their names.
+struct NamedKernel {
+  const char* name;
+  void (*run)(const AttentionParams&, ThreadPool&);
+};
+std::vector<NamedKernel> kernels();
+
 enum class Layout { kNhd, kHnd };
 
 // A sequence is known by its key: the same key gives the same q, k and v at each position, in
@@ -19,6 +26,13 @@ struct Sequence {
   uint32_t key = 1;
   test::TestRow row;
 };
+
+Sequence prefill(uint32_t key, int32_t query_len, int32_t context_len = 0);
+Sequence decode(uint32_t key, int32_t context_len);
+Sequence verify(uint32_t key, int32_t num_drafts, int32_t context_len);
+Sequence padding();
+// One row of every kind and more, in no order.
+std::vector<Sequence> mixed_batch();
 
 struct Shape {
   HeadShape heads{.num_q_heads = 4, .num_kv_heads = 2, .head_dim = 64};
@@ -51,8 +65,7 @@ class Problem {
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
-  using Kernel = void (*)(const AttentionParams&, ThreadPool&);
-  Output run(Kernel kernel);
+  Output run(const NamedKernel& kernel);
   // Every token and head in fp64, from the values as the cache rounds them.
   Output exact() const;
 
