@@ -191,7 +191,7 @@ TEST(BuildProperty, RandomStepsEqualTheReference) {
   }
   // The generator must not have shrunk to steps of one kind.
   const int32_t batches = test::scaled(480) * kStepsPerArena;
-  EXPECT_GT(seen.num_decode_rows, batches);
+  EXPECT_GT(seen.num_decode_rows, batches / 2);
   EXPECT_GT(seen.num_verify_rows, batches / 2);
   EXPECT_GT(seen.num_prefill_rows, batches);
   EXPECT_GT(seen.num_padding_rows, batches);
@@ -206,7 +206,7 @@ TEST(BuildProperty, LargeRandomSteps) {
     replay_random_steps(random, limits, test::scaled(20), &seen);
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(seen.num_decode_rows, 1000);
+  EXPECT_GT(seen.num_decode_rows, 50 * test::scaled(20));
 }
 
 }  // namespace

@@ -229,12 +229,12 @@ TEST(Scenario, ARowThatFillsItsPageTable) {
 }
 
 TEST(Scenario, PagesPastThe32BitTokenRange) {
-  std::vector<int32_t> pages = {INT32_MAX, 1 << 22};
+  std::vector<int32_t> pages = {INT32_MAX - 1, 1 << 22};
   TestRow far = row(1025, 2);
   far.pages = pages;
   TestStep step({far}, {.page_size = 1024, .shuffle_pages = false});
   EXPECT_THAT(take(step.view().slot_mapping, 2),
-              ElementsAre(int64_t{INT32_MAX} * 1024 + 1023, int64_t{1} << 32));
+              ElementsAre(int64_t{INT32_MAX - 1} * 1024 + 1023, int64_t{1} << 32));
   EXPECT_EQ(test::step_mismatch(step.arena()), "");
 }
 
