@@ -20,20 +20,6 @@ size_t bucket_index(int32_t size) {
   return static_cast<size_t>(std::bit_width(static_cast<uint32_t>(size) - 1u));
 }
 
-Result<model::Cache> allocate_cache_here(const model::Model& model, const model::CacheSpec& spec) {
-  model::Cache cache;
-  cache.spec = spec;
-  HEADRACE_ASSIGN_OR_RETURN(
-      cache.pages,
-      Buffer::allocate_zeroed(model.backend().device,
-                              static_cast<size_t>(model.page_bytes(spec) * spec.num_pages)));
-  HEADRACE_ASSIGN_OR_RETURN(
-      cache.slots,
-      Buffer::allocate_zeroed(model.backend().device,
-                              static_cast<size_t>(model.slot_bytes(spec) * spec.num_slots)));
-  return cache;
-}
-
 }  // namespace
 
 Bucket bucket_of(int32_t rows, int32_t tokens, const metadata::Limits& limits) {
@@ -60,7 +46,7 @@ Result<std::unique_ptr<Runner>> Runner::create(const model::Model& model,
   spec.page_size = options.page_size;
   spec.kv_dtype = options.kv_dtype;
   spec.num_slots = options.num_slots + 1;
-  HEADRACE_ASSIGN_OR_RETURN(model::Cache cache, allocate_cache_here(model, spec));
+  HEADRACE_ASSIGN_OR_RETURN(model::Cache cache, model::allocate_cache(model, spec));
   std::unique_ptr<Runner> runner(new Runner(model, options, std::move(arena), std::move(cache)));
   HEADRACE_RETURN_IF_ERROR(runner->allocate_buffers());
   for (int32_t rows = 1;; rows *= 2) {
