@@ -10,6 +10,9 @@
 namespace headrace::gdn::avx2 {
 namespace {
 
+// At -O2 the compiler leaves loops over a register tile rolled, and the tile in memory.
+#define HEADRACE_UNROLL _Pragma("GCC unroll 8")
+
 constexpr int kRowGroup = 4;
 
 // Sums of the four vectors' lanes, one in each lane of the result.
@@ -26,11 +29,13 @@ void step(float* state, int32_t k_dim, const float* k, const float* v, float alp
   const int32_t whole = k_dim / 8 * 8;
   __m256 even[kRowGroup];
   __m256 odd[kRowGroup];
+  HEADRACE_UNROLL
   for (int r = 0; r < kRowGroup; ++r) even[r] = odd[r] = _mm256_setzero_ps();
   int32_t i = 0;
   for (; i + 16 <= whole; i += 16) {
     const __m256 k0 = _mm256_loadu_ps(k + i);
     const __m256 k1 = _mm256_loadu_ps(k + i + 8);
+    HEADRACE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const float* s = state + r * int64_t{k_dim} + i;
       even[r] = _mm256_fmadd_ps(_mm256_loadu_ps(s), k0, even[r]);
@@ -39,13 +44,16 @@ void step(float* state, int32_t k_dim, const float* k, const float* v, float alp
   }
   if (i < whole) {
     const __m256 k0 = _mm256_loadu_ps(k + i);
+    HEADRACE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       even[r] = _mm256_fmadd_ps(_mm256_loadu_ps(state + r * int64_t{k_dim} + i), k0, even[r]);
     }
   }
+  HEADRACE_UNROLL
   for (int r = 0; r < kRowGroup; ++r) even[r] = _mm256_add_ps(even[r], odd[r]);
   alignas(16) float delta[kRowGroup];
   _mm_store_ps(delta, horizontal_sums(even[0], even[1], even[2], even[3]));
+  HEADRACE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const float* s = state + r * int64_t{k_dim};
     for (int32_t j = whole; j < k_dim; ++j) delta[r] += s[j] * k[j];
@@ -54,12 +62,15 @@ void step(float* state, int32_t k_dim, const float* k, const float* v, float alp
 
   const __m256 decay = _mm256_set1_ps(alpha);
   __m256 update[kRows];
+  HEADRACE_UNROLL
   for (int r = 0; r < kRows; ++r) update[r] = _mm256_set1_ps(delta[r]);
   __m256 sums[kRowGroup];
+  HEADRACE_UNROLL
   for (int r = 0; r < kRowGroup; ++r) sums[r] = _mm256_setzero_ps();
   for (i = 0; i < whole; i += 8) {
     const __m256 k0 = _mm256_loadu_ps(k + i);
     const __m256 q0 = q != nullptr ? _mm256_loadu_ps(q + i) : _mm256_setzero_ps();
+    HEADRACE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       float* s = state + r * int64_t{k_dim} + i;
       const __m256 value = _mm256_fmadd_ps(update[r], k0, _mm256_mul_ps(decay, _mm256_loadu_ps(s)));
@@ -69,6 +80,7 @@ void step(float* state, int32_t k_dim, const float* k, const float* v, float alp
   }
   alignas(16) float result[kRowGroup];
   _mm_store_ps(result, horizontal_sums(sums[0], sums[1], sums[2], sums[3]));
+  HEADRACE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     float* s = state + r * int64_t{k_dim};
     for (int32_t j = whole; j < k_dim; ++j) {
@@ -93,21 +105,28 @@ void steps_of_rows(float* state, int32_t k_dim, int32_t row, const DeltaSteps& s
 template <int kRows>
 void gemm_tile(const SmallGemm& g, int32_t row, int32_t column) {
   __m256 sum[kRows][2];
+  HEADRACE_UNROLL
   for (int i = 0; i < kRows; ++i) sum[i][0] = sum[i][1] = _mm256_setzero_ps();
   const float* a = g.a + row * g.a_row;
   const float* b = g.b + column;
-  for (int32_t p = 0; p < g.depth; ++p) {
+  const int64_t a_row = g.a_row;
+  const int64_t a_depth = g.a_depth;
+  const int64_t b_stride = g.b_stride;
+  const int32_t depth = g.depth;
+  for (int32_t p = 0; p < depth; ++p) {
     const __m256 b0 = _mm256_loadu_ps(b);
     const __m256 b1 = _mm256_loadu_ps(b + 8);
+    HEADRACE_UNROLL
     for (int i = 0; i < kRows; ++i) {
-      const __m256 a0 = _mm256_broadcast_ss(a + i * g.a_row);
+      const __m256 a0 = _mm256_broadcast_ss(a + i * a_row);
       sum[i][0] = _mm256_fmadd_ps(a0, b0, sum[i][0]);
       sum[i][1] = _mm256_fmadd_ps(a0, b1, sum[i][1]);
     }
-    a += g.a_depth;
-    b += g.b_stride;
+    a += a_depth;
+    b += b_stride;
   }
   const __m256 scale = _mm256_set1_ps(g.c_scale);
+  HEADRACE_UNROLL
   for (int i = 0; i < kRows; ++i) {
     float* c = g.c + (row + i) * g.c_stride + column;
     if (g.c_scale != 0.0f) {
