@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of the Gated DeltaNet ops. The equations are in docs/numerics.md and DESIGN §7.
+// Arguments of the Gated DeltaNet ops. docs/gdn.md has the equations.
 #pragma once
 
 #include <cstdint>

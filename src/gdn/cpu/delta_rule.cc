@@ -21,7 +21,7 @@ namespace {
 constexpr int32_t kTokenBlock = 64;
 // Shorter chunks go step by step, which is then the cheaper way. Whether it is depends on the
 // chunk alone, so a row that is cut at chunk edges is computed as the uncut one.
-constexpr int32_t kMinChunk = 8;
+constexpr int32_t kMinChunk = 24;
 
 // [chunk, Hv]
 ChunkScores& scores_of(const DeltaRuleParams& params, int32_t chunk, int32_t v_head) {
