@@ -105,6 +105,21 @@ TEST(EngineLoopTest, TheYoungestIsPreemptedAndResumes) {
   h.expect_idle();
 }
 
+TEST(EngineLoopTest, APreemptedOneStandsBeforeThoseThatNeverRan) {
+  LoopHarness h({.max_model_len = 96, .page_size = 16, .num_pages = 6, .num_slots = 2});
+  const RequestId a = h.add(make_request(30, 60, 1));
+  const RequestId b = h.add(make_request(20, 60, 2));
+  const RequestId c = h.add(make_request(5, 4, 3));
+  while (h.loop->metrics().preemptions == 0) h.loop->step();
+  const size_t before = h.heard[b].token_ids.size();
+  EXPECT_TRUE(h.heard[c].token_ids.empty()) << "there is no slot for it yet";
+  while (h.heard[c].token_ids.empty()) h.loop->step();
+  EXPECT_GT(h.heard[b].token_ids.size(), before) << "the short one overtook it";
+  h.run_to_end();
+  for (const RequestId id : {a, b, c}) EXPECT_EQ(h.heard[id].token_ids, h.expected(id));
+  h.expect_idle();
+}
+
 TEST(EngineLoopTest, ARandomDrawIsTheSameAfterAPreemption) {
   LoopHarness h({.max_model_len = 96, .page_size = 16, .num_pages = 6});
   std::vector<RequestId> ids;
