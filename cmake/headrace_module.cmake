@@ -7,6 +7,7 @@
 #   src/<folder>/**/*_fuzz.cc    one libFuzzer program each (preset fuzz)
 #   bench/*_bench.cc             one benchmark program each
 #   src/<folder>/**/*.cu         object library hr_cuda (HEADRACE_CUDA)
+#   src/cli/*.cc                 library headrace_cli_parts, and with main.cc the program headrace
 
 function(headrace_glob out)
   set(patterns "")
@@ -44,9 +45,6 @@ function(headrace_program)
   target_include_directories(headrace_cli_parts PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/src)
   target_link_libraries(headrace_cli_parts PUBLIC headrace PRIVATE headrace_flags fmt::fmt
                                                   nlohmann_json::nlohmann_json)
-  if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/cli/main.cc)
-    return()
-  endif()
   add_executable(headrace_cli src/cli/main.cc)
   set_target_properties(headrace_cli PROPERTIES OUTPUT_NAME headrace)
   target_link_libraries(headrace_cli PRIVATE headrace_cli_parts headrace_flags fmt::fmt)
@@ -66,9 +64,7 @@ function(headrace_test_program name label)
     target_link_libraries(${name} PRIVATE headrace_cli_parts)
   endif()
   if(name MATCHES "^(cli|tests)_")  # their end-to-end tests run the program
-    if(TARGET headrace_cli)
-      add_dependencies(${name} headrace_cli)
-    endif()
+    add_dependencies(${name} headrace_cli)
   endif()
   # In a sanitizer build the label names the sanitizer: fast tests are asan tests there, and the
   # tests of the pool and the engine are tsan tests.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where an element of the paged cache lies, and how a head vector is read and written there. Knows
-// strides; knows nothing of rows or of attention.
+// strides and dtypes; knows nothing of rows or of attention.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "attention/attention_params.h"
-#include "tensor/convert.h"
+#include "base/float16.h"
 
 namespace headrace::attention {
 
@@ -24,12 +25,8 @@ inline int64_t key_offset_of_position(const KvCache& cache, const int32_t* pages
 }
 
 // `count` elements at `offset`, widened to fp32.
-inline void load_vector(const KvCache& cache, int64_t offset, int64_t count, float* out) {
-  widen(cache.data, cache.dtype, offset, count, out);
-}
+void load_vector(const KvCache& cache, int64_t offset, int64_t count, float* out);
 // The inverse; rounds to nearest even.
-inline void store_vector(const KvCache& cache, int64_t offset, int64_t count, const float* values) {
-  narrow(values, count, cache.data, cache.dtype, offset);
-}
+void store_vector(const KvCache& cache, int64_t offset, int64_t count, const float* values);
 
 }  // namespace headrace::attention
