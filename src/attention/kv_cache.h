@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where an element of the paged cache lies, and how a head vector is read and written there. Knows
-// strides and dtypes; knows nothing of rows or of attention.
+// strides; knows nothing of rows or of attention.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "attention/attention_params.h"
-#include "base/float16.h"
+#include "tensor/convert.h"
 
 namespace headrace::attention {
 
@@ -25,8 +24,12 @@ inline int64_t key_offset_of_position(const KvCache& cache, const int32_t* pages
 }
 
 // `count` elements at `offset`, widened to fp32.
-void load_vector(const KvCache& cache, int64_t offset, int64_t count, float* out);
+inline void load_vector(const KvCache& cache, int64_t offset, int64_t count, float* out) {
+  widen(cache.data, cache.dtype, offset, count, out);
+}
 // The inverse; rounds to nearest even.
-void store_vector(const KvCache& cache, int64_t offset, int64_t count, const float* values);
+inline void store_vector(const KvCache& cache, int64_t offset, int64_t count, const float* values) {
+  narrow(values, count, cache.data, cache.dtype, offset);
+}
 
 }  // namespace headrace::attention

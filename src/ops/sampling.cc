@@ -6,7 +6,9 @@
 #include <limits>
 #include <numeric>
 
+#include "base/cpu_features.h"
 #include "ops/philox.h"
+#include "ops/vector_kernels.h"
 
 namespace headrace::ops {
 namespace {
@@ -15,14 +17,6 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 float value_of(const float* logits, int64_t id) {
   return std::isnan(logits[id]) ? kNone : logits[id];
-}
-
-int32_t argmax(const float* logits, int64_t vocab) {
-  int64_t best = 0;
-  for (int64_t id = 1; id < vocab; ++id) {
-    if (value_of(logits, id) > value_of(logits, best)) best = id;
-  }
-  return static_cast<int32_t>(best);
 }
 
 // Ranks tokens: higher logit first, then lower id. A total order, hence one answer everywhere.
@@ -94,7 +88,7 @@ double sampling_uniform(uint64_t seed, uint32_t choice_index, uint32_t output_po
 
 int32_t sample_token(const float* logits, int64_t vocab, const RowSampling& sampling, int32_t draft,
                      std::vector<int32_t>& scratch) {
-  const int32_t best = argmax(logits, vocab);
+  const auto best = static_cast<int32_t>(vector_kernels(cpu_isa()).argmax(logits, vocab));
   if (!(sampling.temperature > 0.0f)) return best;
 
   const Better better{logits};

@@ -3,6 +3,7 @@
 #include "ops/vector_kernels.h"
 
 #include <cmath>
+#include <limits>
 
 namespace headrace::ops {
 namespace {
@@ -29,7 +30,19 @@ void sigmoid_gate(const float* gate, float* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] *= 1.0f / (1.0f + std::exp(-gate[i]));
 }
 
-constexpr VectorKernels kScalar{add_rms_norm, swiglu, sigmoid_gate};
+int64_t argmax(const float* values, int64_t n) {
+  int64_t best = 0;
+  float max = -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < n; ++i) {
+    if (values[i] > max) {  // false for NaN
+      max = values[i];
+      best = i;
+    }
+  }
+  return best;
+}
+
+constexpr VectorKernels kScalar{add_rms_norm, swiglu, sigmoid_gate, argmax};
 
 }  // namespace
 

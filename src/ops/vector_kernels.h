@@ -18,6 +18,8 @@ struct VectorKernels {
   void (*swiglu)(const float* gate, const float* up, float* out, int64_t n);
   // out *= sigmoid(gate).
   void (*sigmoid_gate)(const float* gate, float* out, int64_t n);
+  // The lowest index of the largest value; NaN counts as −inf. n ≥ 1.
+  int64_t (*argmax)(const float* values, int64_t n);
 };
 
 const VectorKernels& vector_kernels(Isa isa);

@@ -128,6 +128,28 @@ TEST_P(VectorKernelsTest, GatesSurviveExtremeInputs) {
   for (float x : out) EXPECT_TRUE(std::isfinite(x));
 }
 
+TEST_P(VectorKernelsTest, Argmax) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (int64_t n : kLengths) {
+    std::vector<float> x = values(n, 5.0f);
+    for (size_t i = static_cast<size_t>(n); i < x.size(); ++i) x[i] = kInf;
+    for (int64_t at : {int64_t{0}, n / 2, n - 1}) {
+      std::vector<float> y = x;
+      y[static_cast<size_t>(at)] = 100.0f;
+      EXPECT_EQ(kernels().argmax(y.data(), n), at);
+      y[static_cast<size_t>(n - 1)] = 100.0f;  // a tie, or the same
+      EXPECT_EQ(kernels().argmax(y.data(), n), at);
+      if (at > 0) y[0] = kNan;
+      EXPECT_EQ(kernels().argmax(y.data(), n), at);
+    }
+    EXPECT_EQ(kernels().argmax(std::vector<float>(static_cast<size_t>(n), kNan).data(), n), 0);
+    EXPECT_EQ(kernels().argmax(std::vector<float>(static_cast<size_t>(n), -kInf).data(), n), 0);
+  }
+  const std::vector<float> zeros{-1.0f, -0.0f, 0.0f};
+  EXPECT_EQ(kernels().argmax(zeros.data(), 3), 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, VectorKernelsTest, testing::ValuesIn(isas()),
                          [](const auto& isa) { return std::string(isa_name(isa.param)); });
 

@@ -24,9 +24,8 @@ void check_heads(const HeadShape& heads) {
 
 void check_cache(const KvCache& cache, const HeadShape& heads) {
   HEADRACE_CHECK(cache.data != nullptr && cache.page_size > 0);
-  HEADRACE_CHECK(
-      cache.dtype == DType::kF32 || cache.dtype == DType::kBF16 || cache.dtype == DType::kF16,
-      std::string("no KV cache of ") + dtype_name(cache.dtype));
+  HEADRACE_CHECK(is_float_dtype(cache.dtype),
+                 std::string("no KV cache of ") + dtype_name(cache.dtype));
   HEADRACE_CHECK(cache.token_stride >= heads.head_dim && cache.head_stride >= heads.head_dim &&
                  cache.value_offset >= heads.head_dim);
 }

@@ -5,39 +5,10 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-#include "base/float16.h"
+#include "tensor/convert.h"
 
 namespace headrace::ops {
 namespace {
-
-bool is_weight_dtype(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
-}
-
-float load_element(const void* data, DType dtype, int64_t index) {
-  switch (dtype) {
-    case DType::kBF16:
-      return to_float(static_cast<const BF16*>(data)[index]);
-    case DType::kF16:
-      return to_float(static_cast<const F16*>(data)[index]);
-    default:
-      return static_cast<const float*>(data)[index];
-  }
-}
-
-void store_element(void* data, DType dtype, int64_t index, float value) {
-  switch (dtype) {
-    case DType::kBF16:
-      static_cast<BF16*>(data)[index] = from_float<BF16>(value);
-      return;
-    case DType::kF16:
-      static_cast<F16*>(data)[index] = from_float<F16>(value);
-      return;
-    default:
-      static_cast<float*>(data)[index] = value;
-  }
-}
 
 // Work is cut into blocks of this many panels: what one token's kernel takes at once.
 constexpr int64_t kBlockPanels = 4;
@@ -54,7 +25,7 @@ int64_t block_tokens(int64_t cols) {
 
 Result<std::unique_ptr<PackedWeight>> PackedWeight::pack(const std::vector<WeightView>& parts,
                                                          DType dtype) {
-  if (!is_weight_dtype(dtype)) {
+  if (!is_float_dtype(dtype)) {
     return unsupported(
         fmt::format("a weight cannot be kept as {}; choose fp32, bf16 or fp16", dtype_name(dtype)));
   }
@@ -63,7 +34,7 @@ Result<std::unique_ptr<PackedWeight>> PackedWeight::pack(const std::vector<Weigh
   weight->cols_ = parts[0].cols;
   weight->dtype_ = dtype;
   for (const WeightView& part : parts) {
-    if (!is_weight_dtype(part.dtype) || part.scale != nullptr) {
+    if (!is_float_dtype(part.dtype) || part.scale != nullptr) {
       return unsupported(
           fmt::format("no matrix product with {} weights; convert to fp32, bf16 or "
                       "fp16",
@@ -85,15 +56,14 @@ Result<std::unique_ptr<PackedWeight>> PackedWeight::pack(const std::vector<Weigh
   const auto size =
       static_cast<size_t>(weight->num_panels() * kPanelRows * cols) * dtype_size_bytes(dtype);
   HEADRACE_ASSIGN_OR_RETURN(weight->data_, Buffer::allocate_zeroed(Device::kCpu, size));
+  std::vector<float> values(static_cast<size_t>(cols));
   int64_t row = 0;
   for (const WeightView& part : parts) {
     for (int64_t part_row = 0; part_row < part.rows; ++part_row, ++row) {
       const int64_t base =
           row / kPanelRows * kPanelRows * cols + position_in_panel(dtype, row % kPanelRows);
-      for (int64_t k = 0; k < cols; ++k) {
-        store_element(weight->data_.data(), dtype, base + k * kPanelRows,
-                      load_element(part.data, part.dtype, part_row * cols + k));
-      }
+      widen(part.data, part.dtype, part_row * cols, cols, values.data());
+      narrow(values.data(), cols, weight->data_.data(), dtype, base, kPanelRows);
     }
   }
   return weight;

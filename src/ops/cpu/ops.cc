@@ -8,10 +8,10 @@
 
 #include "base/check.h"
 #include "base/cpu_features.h"
-#include "base/float16.h"
 #include "ops/cpu/matmul.h"
 #include "ops/sampling.h"
 #include "ops/vector_kernels.h"
+#include "tensor/convert.h"
 
 namespace headrace::ops::cpu {
 namespace {
@@ -29,12 +29,6 @@ void for_each_token(Stream& stream, const metadata::StepView& step, Body body) {
   });
 }
 
-template <typename T>
-void widen(const void* table, int64_t offset, int64_t count, float* out) {
-  const T* source = static_cast<const T*>(table) + offset;
-  for (int64_t i = 0; i < count; ++i) out[i] = to_float(source[i]);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<PreparedWeight>> prepare_weight(const std::vector<WeightView>& parts,
@@ -44,21 +38,16 @@ Result<std::unique_ptr<PreparedWeight>> prepare_weight(const std::vector<WeightV
 }
 
 void embedding(Stream& stream, const EmbeddingParams& params) {
-  const DType dtype = params.table.dtype;
-  HEADRACE_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16,
-                 std::string("no embedding table of ") + dtype_name(dtype));
+  HEADRACE_CHECK(is_float_dtype(params.table.dtype),
+                 std::string("no embedding table of ") + dtype_name(params.table.dtype));
   for_each_token(stream, params.step, [params](int64_t token) {
     const int64_t hidden = params.table.cols;
     const int64_t id = params.ids[token];
     float* out = params.out + token * hidden;
     if (id < 0 || id >= params.table.rows) {
       std::fill(out, out + hidden, 0.0f);
-    } else if (params.table.dtype == DType::kBF16) {
-      widen<BF16>(params.table.data, id * hidden, hidden, out);
-    } else if (params.table.dtype == DType::kF16) {
-      widen<F16>(params.table.data, id * hidden, hidden, out);
     } else {
-      widen<float>(params.table.data, id * hidden, hidden, out);
+      widen(params.table.data, params.table.dtype, id * hidden, hidden, out);
     }
   });
 }

@@ -62,10 +62,30 @@ void sigmoid_gate(const float* gate, float* out, int64_t n) {
   }
 }
 
+// The largest value first, then where it first stands.
+int64_t argmax(const float* values, int64_t n) {
+  const __m256 none = _mm256_set1_ps(-__builtin_inff());
+  __m256 max = none;
+  for (int64_t i = 0; i < n; i += 8) {
+    const __m256i mask = first_lanes_avx2(n - i);
+    const __m256 value =
+        _mm256_blendv_ps(none, _mm256_maskload_ps(values + i, mask), _mm256_castsi256_ps(mask));
+    max = _mm256_max_ps(value, max);  // the second operand where value is NaN
+  }
+  float lanes[8];
+  _mm256_storeu_ps(lanes, max);
+  float largest = lanes[0];
+  for (int i = 1; i < 8; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
+  for (int64_t i = 0; i < n; ++i) {
+    if (values[i] == largest) return i;
+  }
+  return 0;  // nothing but NaN
+}
+
 }  // namespace
 
 const VectorKernels& avx2_vector_kernels() {
-  static constexpr VectorKernels kKernels{add_rms_norm, swiglu, sigmoid_gate};
+  static constexpr VectorKernels kKernels{add_rms_norm, swiglu, sigmoid_gate, argmax};
   return kKernels;
 }
 
