@@ -87,12 +87,9 @@ std::string find_prefix(const WeightTable& table, const ModelConfig& config,
   return prefixes.front();
 }
 
-Status check_weights(const std::vector<ExpectedWeight>& expected,
-                     const std::vector<std::string>& skipped_prefixes, const WeightFiles& files) {
+Status check_weights(const std::vector<ExpectedWeight>& expected, const WeightFiles& files) {
   std::vector<std::string> missing;
-  std::unordered_set<std::string_view> known;
   for (const ExpectedWeight& weight : expected) {
-    known.insert(weight.name);
     const WeightFiles::Tensor* tensor = files.find(weight.name);
     if (tensor == nullptr) {
       missing.push_back(weight.name);
@@ -105,6 +102,13 @@ Status check_weights(const std::vector<ExpectedWeight>& expected,
         "{}: {} of {} tensors are missing: {}; do config.json and the weights belong together?",
         files.path(), missing.size(), expected.size(), listed(missing)));
   }
+  return {};
+}
+
+void log_unused(const std::vector<ExpectedWeight>& expected,
+                const std::vector<std::string>& skipped_prefixes, const WeightFiles& files) {
+  std::unordered_set<std::string_view> known;
+  for (const ExpectedWeight& weight : expected) known.insert(weight.name);
   std::vector<std::string> unexpected;
   for (const WeightFiles::Tensor& tensor : files.tensors()) {
     const std::string& name = tensor.entry.name;
@@ -121,7 +125,6 @@ Status check_weights(const std::vector<ExpectedWeight>& expected,
     log(LogLevel::kInfo, "{}: weights under {} are skipped", files.path(),
         fmt::join(skipped, ", "));
   }
-  return {};
 }
 
 std::vector<std::string> skipped_in(const std::vector<std::string>& skipped_prefixes,

@@ -324,7 +324,9 @@ Result<ModelConfig> load_config(const std::string& folder) {
     return generation.status();
   }
   auto model = parse_config(*config, generation.ok() ? *generation : std::string());
-  if (!model.ok()) return model.status().with_context(folder);
+  if (!model.ok()) {  // the message begins with the file's name
+    return Status(model.status().code(), folder + "/" + model.status().message());
+  }
   return model;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/paths.h"
+#include "tests/support/temp_folder.h"
 
 namespace headrace::model {
 namespace {
@@ -350,11 +351,19 @@ TEST(ConfigTest, TextThatIsNoConfig) {
   }
 }
 
-TEST(ConfigTest, AFolderWithoutConfig) {
+TEST(ConfigTest, ErrorsNameTheFile) {
   const auto config = load_config("/nonexistent/model");
   ASSERT_FALSE(config.ok());
   EXPECT_EQ(config.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(config.status().message(), HasSubstr("/nonexistent/model/config.json"));
+  test::TempFolder folder;
+  for (const char* name : {"config.json", "generation_config.json"}) {
+    folder.write("config.json", llama().dump());
+    folder.write(name, "{");
+    const auto broken = load_config(folder.path());
+    ASSERT_FALSE(broken.ok());
+    EXPECT_THAT(broken.status().message(), StartsWith(folder.file(name) + ": is not valid JSON"));
+  }
 }
 
 }  // namespace

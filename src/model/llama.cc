@@ -52,7 +52,7 @@ class PlainDecoder final : public Decoder {
 
 }  // namespace
 
-WeightTable llama_weights() {
+WeightTable llama_weights(Dim query_rows) {
   using enum WeightId;
   return {
       {kEmbedding, "model.embed_tokens.weight", {Dim::kVocab, Dim::kHidden}, Where::kOnce},
@@ -65,17 +65,14 @@ WeightTable llama_weights() {
        {Dim::kHidden},
        Where::kEveryLayer},
 
-      {kQ,
-       "model.layers.*.self_attn.q_proj.weight",
-       {Dim::kQuery, Dim::kHidden},
-       Where::kAttention},
+      {kQ, "model.layers.*.self_attn.q_proj.weight", {query_rows, Dim::kHidden}, Where::kAttention},
       {kK, "model.layers.*.self_attn.k_proj.weight", {Dim::kKv, Dim::kHidden}, Where::kAttention},
       {kV, "model.layers.*.self_attn.v_proj.weight", {Dim::kKv, Dim::kHidden}, Where::kAttention},
       {kO,
        "model.layers.*.self_attn.o_proj.weight",
        {Dim::kHidden, Dim::kQuery},
        Where::kAttention},
-      {kQBias, "model.layers.*.self_attn.q_proj.bias", {Dim::kQuery}, Where::kAttentionBias},
+      {kQBias, "model.layers.*.self_attn.q_proj.bias", {query_rows}, Where::kAttentionBias},
       {kKBias, "model.layers.*.self_attn.k_proj.bias", {Dim::kKv}, Where::kAttentionBias},
       {kVBias, "model.layers.*.self_attn.v_proj.bias", {Dim::kKv}, Where::kAttentionBias},
       {kOBias, "model.layers.*.self_attn.o_proj.bias", {Dim::kHidden}, Where::kAttentionBias},
@@ -92,6 +89,14 @@ WeightTable llama_weights() {
        "model.layers.*.mlp.down_proj.weight",
        {Dim::kHidden, Dim::kIntermediate},
        Where::kEveryLayer},
+  };
+}
+
+WeightTable qk_norm_weights() {
+  using enum WeightId;
+  return {
+      {kQNorm, "model.layers.*.self_attn.q_norm.weight", {Dim::kHeadDim}, Where::kAttention},
+      {kKNorm, "model.layers.*.self_attn.k_norm.weight", {Dim::kHeadDim}, Where::kAttention},
   };
 }
 

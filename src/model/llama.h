@@ -8,8 +8,10 @@
 
 namespace headrace::model {
 
-// Rows of the weight table that Llama and Qwen3 share.
-WeightTable llama_weights();
+// The weights of a Llama; other families start from these. `query_rows`: what q_proj makes.
+WeightTable llama_weights(Dim query_rows = Dim::kQuery);
+// The norms over each head of q and k, where a family has them.
+WeightTable qk_norm_weights();
 
 Result<std::unique_ptr<Model>> create_plain_decoder(const ModelConfig& config, WeightLoader& loader,
                                                     const AttentionTraits& traits);

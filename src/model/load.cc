@@ -19,7 +19,8 @@ Result<std::unique_ptr<Model>> load_checkpoint(const ModelConfig& config, const 
   HEADRACE_ASSIGN_OR_RETURN(const auto files, WeightFiles::open(options.folder));
   const std::string prefix = find_prefix(family.weights, config, family.prefixes, *files);
   const auto expected = expected_weights(family.weights, config, prefix);
-  HEADRACE_RETURN_IF_ERROR(check_weights(expected, family.skipped_prefixes, *files));
+  HEADRACE_RETURN_IF_ERROR(check_weights(expected, *files));
+  log_unused(expected, family.skipped_prefixes, *files);
   const auto source = checkpoint_source(files);
   WeightLoader loader(*source, expected, backend,
                       options.keep_dtype ? std::nullopt : std::optional(options.dtype));

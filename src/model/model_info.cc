@@ -21,7 +21,7 @@ Status add_files(const Family& family, const ModelConfig& config, const WeightFi
                  ModelInfo& info) {
   const std::string prefix = find_prefix(family.weights, config, family.prefixes, files);
   const auto expected = expected_weights(family.weights, config, prefix);
-  HEADRACE_RETURN_IF_ERROR(check_weights(expected, family.skipped_prefixes, files));
+  HEADRACE_RETURN_IF_ERROR(check_weights(expected, files));
   info.weight_bytes = 0;
   for (const model::ExpectedWeight& weight : expected) {
     const model::TensorEntry& entry = files.find(weight.name)->entry;

@@ -5,18 +5,7 @@
 namespace headrace::model {
 
 const Family& qwen3_family() {
-  static const WeightTable weights = [] {
-    WeightTable table = llama_weights();
-    table.push_back({WeightId::kQNorm,
-                     "model.layers.*.self_attn.q_norm.weight",
-                     {Dim::kHeadDim},
-                     Where::kAttention});
-    table.push_back({WeightId::kKNorm,
-                     "model.layers.*.self_attn.k_norm.weight",
-                     {Dim::kHeadDim},
-                     Where::kAttention});
-    return table;
-  }();
+  static const WeightTable weights = joined({llama_weights(), qk_norm_weights()});
   static const Family family{
       weights,
       {"model."},

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/decoder.h"
+#include "model/llama.h"
 #include "model/mlp.h"
 
 namespace headrace::model {
@@ -81,34 +82,7 @@ Result<std::vector<LoadedWeight>> separate_projections(WeightLoader& loader, con
 
 WeightTable hybrid_weights(const WeightTable& gdn_projections) {
   using enum WeightId;
-  WeightTable table = {
-      {kEmbedding, "model.embed_tokens.weight", {Dim::kVocab, Dim::kHidden}, Where::kOnce},
-      {kHead, "lm_head.weight", {Dim::kVocab, Dim::kHidden}, Where::kOnceUntied},
-      {kFinalNorm, "model.norm.weight", {Dim::kHidden}, Where::kOnce},
-
-      {kInputNorm, "model.layers.*.input_layernorm.weight", {Dim::kHidden}, Where::kEveryLayer},
-      {kPostNorm,
-       "model.layers.*.post_attention_layernorm.weight",
-       {Dim::kHidden},
-       Where::kEveryLayer},
-
-      {kQ,
-       "model.layers.*.self_attn.q_proj.weight",
-       {Dim::kGatedQuery, Dim::kHidden},
-       Where::kAttention},
-      {kK, "model.layers.*.self_attn.k_proj.weight", {Dim::kKv, Dim::kHidden}, Where::kAttention},
-      {kV, "model.layers.*.self_attn.v_proj.weight", {Dim::kKv, Dim::kHidden}, Where::kAttention},
-      {kO,
-       "model.layers.*.self_attn.o_proj.weight",
-       {Dim::kHidden, Dim::kQuery},
-       Where::kAttention},
-      {kQBias, "model.layers.*.self_attn.q_proj.bias", {Dim::kGatedQuery}, Where::kAttentionBias},
-      {kKBias, "model.layers.*.self_attn.k_proj.bias", {Dim::kKv}, Where::kAttentionBias},
-      {kVBias, "model.layers.*.self_attn.v_proj.bias", {Dim::kKv}, Where::kAttentionBias},
-      {kOBias, "model.layers.*.self_attn.o_proj.bias", {Dim::kHidden}, Where::kAttentionBias},
-      {kQNorm, "model.layers.*.self_attn.q_norm.weight", {Dim::kHeadDim}, Where::kAttention},
-      {kKNorm, "model.layers.*.self_attn.k_norm.weight", {Dim::kHeadDim}, Where::kAttention},
-
+  const WeightTable gdn = {
       {kGdnConv,
        "model.layers.*.linear_attn.conv1d.weight",
        {Dim::kGdnConv, Dim::kOne, Dim::kGdnWidth},
@@ -120,22 +94,8 @@ WeightTable hybrid_weights(const WeightTable& gdn_projections) {
        "model.layers.*.linear_attn.out_proj.weight",
        {Dim::kHidden, Dim::kGdnValue},
        Where::kGdn},
-
-      {kGate,
-       "model.layers.*.mlp.gate_proj.weight",
-       {Dim::kIntermediate, Dim::kHidden},
-       Where::kEveryLayer},
-      {kUp,
-       "model.layers.*.mlp.up_proj.weight",
-       {Dim::kIntermediate, Dim::kHidden},
-       Where::kEveryLayer},
-      {kDown,
-       "model.layers.*.mlp.down_proj.weight",
-       {Dim::kHidden, Dim::kIntermediate},
-       Where::kEveryLayer},
   };
-  table.insert(table.end(), gdn_projections.begin(), gdn_projections.end());
-  return table;
+  return joined({llama_weights(Dim::kGatedQuery), qk_norm_weights(), gdn, gdn_projections});
 }
 
 Result<std::unique_ptr<Model>> create_hybrid_decoder(const ModelConfig& config,

@@ -39,10 +39,13 @@ std::unique_ptr<TensorSource> dummy_source(uint64_t seed, DType dtype, float nor
 std::string find_prefix(const WeightTable& table, const ModelConfig& config,
                         const std::vector<std::string>& prefixes, const WeightFiles& files);
 
-// Missing names, wrong shapes and dtypes are errors, listed together; names that are neither
-// expected nor skipped are a warning. Skipped prefixes that occur are mentioned once in the log.
-Status check_weights(const std::vector<ExpectedWeight>& expected,
-                     const std::vector<std::string>& skipped_prefixes, const WeightFiles& files);
+// Missing names are an error that lists them, wrong shapes and dtypes one that names the first.
+Status check_weights(const std::vector<ExpectedWeight>& expected, const WeightFiles& files);
+
+// Says in the log what of the checkpoint is not used: names that are neither expected nor skipped
+// (a warning), and which skipped prefixes occur.
+void log_unused(const std::vector<ExpectedWeight>& expected,
+                const std::vector<std::string>& skipped_prefixes, const WeightFiles& files);
 
 // Those of `skipped_prefixes` that the checkpoint has.
 std::vector<std::string> skipped_in(const std::vector<std::string>& skipped_prefixes,

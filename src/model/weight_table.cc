@@ -81,6 +81,12 @@ ExpectedWeight expect(const WeightRow& row, const ModelConfig& config, std::stri
 
 }  // namespace
 
+WeightTable joined(std::initializer_list<WeightTable> parts) {
+  WeightTable table;
+  for (const WeightTable& part : parts) table.insert(table.end(), part.begin(), part.end());
+  return table;
+}
+
 int64_t ExpectedWeight::num_elements() const {
   int64_t product = 1;
   for (const int64_t dim : shape) product *= dim;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,8 @@ struct WeightRow {
 
 // "model." at the start of a name stands for the prefix that the checkpoint uses.
 using WeightTable = std::vector<WeightRow>;
+// All rows of all parts.
+WeightTable joined(std::initializer_list<WeightTable> parts);
 inline constexpr std::string_view kPrefix = "model.";
 
 struct ExpectedWeight {
