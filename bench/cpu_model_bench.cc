@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   for (int batch : {1, 8}) {
     const double seconds =
         median_of_5(**engine, batch, 16, kLong) - median_of_5(**engine, batch, 16, kShort);
-    print("generate128", batch, static_cast<double>(batch) * (kLong - kShort), seconds);
+    print("decode", batch, static_cast<double>(batch) * (kLong - kShort), seconds);
   }
   return 0;
 }
