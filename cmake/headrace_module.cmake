@@ -134,7 +134,10 @@ function(headrace_cuda)
   target_include_directories(hr_cuda PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src)
   target_link_libraries(hr_cuda PRIVATE CUDA::cudart_static)
-  # CMake 3.25 knows no C++20 for CUDA; the generator expression gets it there.
+  # CMake 3.25 knows no C++20 for CUDA and takes the C++ standard for CUDA's where that is not set,
+  # so both are unset here and the option is given by hand.
+  set_property(TARGET hr_cuda PROPERTY CXX_STANDARD)
+  set_target_properties(hr_cuda PROPERTIES CXX_EXTENSIONS ON CUDA_EXTENSIONS ON)
   target_compile_options(hr_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings>)
 endfunction()

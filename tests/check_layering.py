@@ -12,7 +12,7 @@ import tempfile
 FOLDERS = ["base", "tensor", "metadata", "attention", "gdn", "ops", "model", "text", "engine"]
 PUBLIC_ONLY = ["server", "cli"]  # besides their own folder
 # Test code may also use what tests share.
-TEST_FILE = re.compile(r"_(test|fuzz|bench)\.(cc|cu)$")
+TEST_FILE = re.compile(r"_(test|fuzz|bench)\.(cc|cu)$|_test_[a-z_]+\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.MULTILINE)
 PUBLIC_SYSTEM = re.compile(r"^[a-z_]+$")  # standard headers have no slash and no .h
 MAX_LINES = 600
@@ -70,6 +70,7 @@ def self_test():
             "src/other/c.cc": "",
             "src/gdn/d.cc": '#include "tests/support/paths.h"\n',
             "src/gdn/d_test.cc": '#include "tests/support/paths.h"\n#include "gdn/gdn_params.h"\n',
+            "src/gdn/d_test_util.h": '#include "tests/support/paths.h"\n',
             "src/text/long.cc": "\n" * (MAX_LINES + 1),
             "include/headrace/e.h": "#include <cuda_runtime.h>\n",
             "include/headrace/f.h": "#include <vector>\n#include \"headrace/status.h\"\n",
@@ -80,7 +81,7 @@ def self_test():
         found = "\n".join(check(root))
         for file in ["a.cc", "b.cc", "c.cc", "d.cc", "long.cc", "e.h"]:
             assert f"/{file}:" in found, f"the check missed {file}:\n{found}"
-        for file in ["d_test.cc", "f.h"]:
+        for file in ["d_test.cc", "d_test_util.h", "f.h"]:
             assert f"/{file}:" not in found, f"the check blamed {file}:\n{found}"
 
 
