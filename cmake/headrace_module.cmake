@@ -134,10 +134,11 @@ function(headrace_cuda)
   target_include_directories(hr_cuda PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src)
   target_link_libraries(hr_cuda PRIVATE CUDA::cudart_static)
-  # CMake 3.25 knows no C++20 for CUDA and takes the C++ standard for CUDA's where that is not set,
-  # so both are unset here and the option is given by hand.
-  set_property(TARGET hr_cuda PROPERTY CXX_STANDARD)
-  set_target_properties(hr_cuda PROPERTIES CXX_EXTENSIONS ON CUDA_EXTENSIONS ON)
   target_compile_options(hr_cuda PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Werror=all-warnings>)
+  # CMake 3.25 knows CUDA dialects up to 17 and appends -std=c++17 after every option of ours; so
+  # what it calls 17 is made to mean 20.
+  set_target_properties(hr_cuda PROPERTIES CUDA_STANDARD 17)
+  set(CMAKE_CUDA17_STANDARD_COMPILE_OPTION "-std=c++20" PARENT_SCOPE)
+  set(CMAKE_CUDA17_EXTENSION_COMPILE_OPTION "-std=c++20" PARENT_SCOPE)
 endfunction()
