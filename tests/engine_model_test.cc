@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -327,12 +328,19 @@ class EngineEqualityTest : public ::testing::Test {
     std::vector<size_t> order(all.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     if (run.reversed) std::reverse(order.begin(), order.end());
+    // The first update holds the engine thread until every request is queued, so that which ones
+    // run together does not hang on how fast this thread submits.
+    std::latch all_submitted(1);
+    const bool hold = !run.one_by_one;
     for (const size_t i : order) {
-      ASSERT_TRUE((*started)
-                      ->submit(all[i], [&heard, i](const RequestUpdate& u) { heard[i].hear(u); })
-                      .ok());
+      const auto hear = [&heard, &all_submitted, hold, i](const RequestUpdate& update) {
+        if (hold) all_submitted.wait();
+        heard[i].hear(update);
+      };
+      ASSERT_TRUE((*started)->submit(all[i], hear).ok());
       if (run.one_by_one) (*started)->wait_idle();
     }
+    all_submitted.count_down();
     (*started)->wait_idle();
     run.metrics = (*started)->metrics();
     for (const Heard& one : heard) {
