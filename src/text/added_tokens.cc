@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/added_tokens.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "text/unicode.h"
@@ -85,12 +86,12 @@ void AddedTokenMatcher::split(std::string_view text, bool skip_special,
     i = end;
     if (skip_special && token.special) continue;
     if (token.single_word && !stands_alone(text, begin, end)) continue;
-    if (token.lstrip) begin = skip_spaces_back(text, begin, done);
+    if (token.lstrip) begin = std::max(skip_spaces_back(text, begin, done), done);
     if (token.rstrip) end = skip_spaces(text, end);
     if (done < begin) segments.push_back({text.substr(done, begin - done), -1});
-    segments.push_back({{}, token.id});
-    // May lie before the end of spaces that the last token took: a token found in those still
-    // counts.
+    // A token that stands in the spaces which the last one took counts, unless it takes spaces from
+    // the left as well: then nothing is left of it.
+    if (begin < end) segments.push_back({{}, token.id});
     done = end;
   }
   if (done < text.size()) segments.push_back({text.substr(done), -1});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "text/byte_level.h"
@@ -14,16 +15,21 @@
 namespace headrace::text {
 namespace {
 
+// What is looked for in the text, and what the token decodes to.
+std::string text_of(const AddedToken& token, bool nfc) {
+  if (token.normalized && nfc) {
+    // A content that cannot be normalised stays as it is.
+    if (auto normalized = normalize_nfc(token.content); normalized.ok()) return *normalized;
+  }
+  return token.content;
+}
+
 AddedTokenMatcher make_matcher(const TokenizerParts& parts, bool normalized) {
   std::vector<AddedToken> tokens;
   for (const AddedToken& token : parts.added_tokens) {
     if (token.normalized != normalized) continue;
     tokens.push_back(token);
-    if (!normalized || !parts.nfc) continue;
-    // A content that cannot be normalised stays as it is.
-    if (auto content = normalize_nfc(token.content); content.ok()) {
-      tokens.back().content = std::move(content).value();
-    }
+    tokens.back().content = text_of(token, parts.nfc);
   }
   return AddedTokenMatcher(std::move(tokens));
 }
@@ -34,14 +40,15 @@ BpeTokenizer::BpeTokenizer(TokenizerParts parts)
     : parts_(std::move(parts)),
       raw_matcher_(make_matcher(parts_, false)),
       normalized_matcher_(make_matcher(parts_, true)) {
-  // An added token decodes to its own text, even where the vocabulary spells the same characters.
-  for (const AddedToken& token : parts_.added_tokens) {
-    added_ids_.emplace(token.content, token.id);
-    bytes_.add(token.id, token.content);
-  }
   const StringTable& tokens = parts_.model.vocabulary.tokens();
   for (int32_t id = 0; id < tokens.size(); ++id) {
-    if (tokens.contains(id) && !bytes_.contains(id)) bytes_.add(id, spelled_bytes(tokens.get(id)));
+    if (tokens.contains(id)) bytes_.add(id, spelled_bytes(tokens.get(id)));
+  }
+  // An added token that the vocabulary lacks decodes to its own text, whatever its characters would
+  // spell.
+  for (const AddedToken& token : parts_.added_tokens) {
+    added_ids_.emplace(token.content, token.id);
+    if (!bytes_.contains(token.id)) bytes_.add(token.id, text_of(token, parts_.nfc));
   }
   special_.resize(static_cast<size_t>(bytes_.size()));
   for (const AddedToken& token : parts_.added_tokens) {
@@ -60,6 +67,16 @@ Result<std::shared_ptr<const Tokenizer>> make_bpe_tokenizer(std::string_view con
 
 Result<std::vector<int32_t>> BpeTokenizer::encode(std::string_view text,
                                                   const EncodeOptions& options) const {
+  try {
+    return encode_text(text, options);
+  } catch (const std::bad_alloc&) {
+    return resource_exhausted(
+        fmt::format("no memory to tokenize {} bytes of text; shorten it", text.size()));
+  }
+}
+
+Result<std::vector<int32_t>> BpeTokenizer::encode_text(std::string_view text,
+                                                       const EncodeOptions& options) const {
   if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return invalid_argument(
         fmt::format("text of {} bytes is longer than 2 GiB; split it", text.size()));

@@ -31,6 +31,8 @@ class BpeTokenizer final : public Tokenizer {
  private:
   explicit BpeTokenizer(TokenizerParts parts);
 
+  Result<std::vector<int32_t>> encode_text(std::string_view text,
+                                           const EncodeOptions& options) const;
   Status encode_normalized(std::string_view text, bool skip_special, BpeEncoder& encoder,
                            std::vector<int32_t>& ids) const;
 

@@ -13,10 +13,12 @@ uint32_t hash_of(std::string_view token) {
 
 }  // namespace
 
-void StringTable::add(int32_t id, std::string_view value) {
+size_t StringTable::add(int32_t id, std::string_view value) {
   if (id >= size()) spans_.resize(static_cast<size_t>(id) + 1);
-  spans_[static_cast<size_t>(id)] = {characters_.size(), static_cast<uint32_t>(value.size())};
+  const size_t offset = characters_.size();
+  spans_[static_cast<size_t>(id)] = {offset, static_cast<uint32_t>(value.size())};
   characters_.append(value);
+  return offset;
 }
 
 void Vocabulary::reserve(size_t num_tokens) {
@@ -28,14 +30,15 @@ void Vocabulary::reserve(size_t num_tokens) {
 void Vocabulary::rehash(size_t num_slots) {
   const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(num_slots));
   for (const Slot& slot : old) {
-    if (slot.id >= 0) slots_[slot_of(tokens_.get(slot.id), slot.hash)] = slot;
+    if (slot.id >= 0) slots_[slot_of(tokens_.at(slot.offset, slot.length), slot.hash)] = slot;
   }
 }
 
 size_t Vocabulary::slot_of(std::string_view token, uint32_t hash) const {
   const size_t mask = slots_.size() - 1;
   size_t i = hash & mask;
-  while (slots_[i].id >= 0 && (slots_[i].hash != hash || tokens_.get(slots_[i].id) != token)) {
+  while (slots_[i].id >= 0 &&
+         (slots_[i].hash != hash || tokens_.at(slots_[i].offset, slots_[i].length) != token)) {
     i = (i + 1) & mask;
   }
   return i;
@@ -47,8 +50,7 @@ Vocabulary::Added Vocabulary::add(std::string_view token, int32_t id) {
   Slot& slot = slots_[slot_of(token, hash)];
   if (slot.id >= 0) return Added::kDuplicateToken;
   if (tokens_.contains(id)) return Added::kDuplicateId;
-  tokens_.add(id, token);
-  slot = {hash, id};
+  slot = {tokens_.add(id, token), static_cast<uint32_t>(token.size()), hash, id};
   ++num_tokens_;
   return Added::kOk;
 }

@@ -21,8 +21,11 @@ class StringTable {
     const Span& span = spans_[static_cast<size_t>(id)];
     return std::string_view(characters_).substr(span.offset, span.length);
   }
-  // `id` >= 0, not contained yet.
-  void add(int32_t id, std::string_view value);
+  // `id` >= 0, not contained yet. Returns where the characters start.
+  size_t add(int32_t id, std::string_view value);
+  std::string_view at(size_t offset, size_t length) const {
+    return std::string_view(characters_).substr(offset, length);
+  }
   // Largest id + 1.
   int32_t size() const { return static_cast<int32_t>(spans_.size()); }
 
@@ -48,7 +51,10 @@ class Vocabulary {
   size_t num_tokens() const { return num_tokens_; }
 
  private:
+  // Holds what a look-up compares, so that it touches the slot and the characters alone.
   struct Slot {
+    size_t offset = 0;
+    uint32_t length = 0;
     uint32_t hash = 0;
     int32_t id = -1;
   };
