@@ -65,7 +65,8 @@ void take_less(std::optional<int64_t>& least, int64_t value) {
 void visit_groups(const std::string& root, const GroupFiles& files, std::string group,
                   GroupRoom& room) {
   while (true) {
-    const std::string folder = root + files.mount + group + "/";
+    std::string folder = root + files.mount;
+    folder.append(group).append("/");
     const auto limit = read_number(folder + files.limit);
     const auto usage = read_number(folder + files.usage);
     if (limit && usage) {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "metadata/index.h"
 
 namespace headrace::engine {
 namespace {
@@ -128,6 +129,9 @@ void EngineLoop::admit_planned() {
     LiveRequest& request = *waiting_.front();
     const bool is_first = !request.sequence.was_admitted();
     request.sequence.admit(slots_.take());
+    // All room at once: a step that grants a page allocates nothing.
+    request.sequence.running().pages.reserve(static_cast<size_t>(
+        metadata::pages_for(request.sequence.max_total_tokens(), limits_.page_size)));
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     if (!is_first) continue;

@@ -353,16 +353,6 @@ TEST(EngineLoopTest, MoreGraphsAreCapturedOnlyForNewBuckets) {
   EXPECT_EQ(h.runner->num_captured_graphs(), warm);
 }
 
-TEST(EngineRunnerTest, BucketsArePowersOfTwoUpToTheMaxima) {
-  metadata::Limits limits;
-  limits.max_rows = 6;
-  limits.max_tokens = 65;
-  EXPECT_EQ(bucket_of(1, 1, limits), (Bucket{1, 1}));
-  EXPECT_EQ(bucket_of(2, 3, limits), (Bucket{2, 4}));
-  EXPECT_EQ(bucket_of(5, 33, limits), (Bucket{6, 64}));
-  EXPECT_EQ(bucket_of(6, 65, limits), (Bucket{6, 65}));
-}
-
 // Random requests, arrivals, cancels and preemptions: every answer is what the tokens alone say,
 // nothing leaks, and the counters add up.
 TEST(EngineLoopTest, RandomTrafficGivesEveryRequestItsOwnAnswer) {

@@ -3,20 +3,18 @@
 
 #include <algorithm>
 
+#include "metadata/index.h"
 #include "metadata/row.h"
 
 namespace headrace::engine {
 namespace {
 
 using metadata::kChunkTokens;
+using metadata::pages_for;
 
 bool is_decoding(const SequenceLengths& sequence) {
   return sequence.num_computed_tokens > 0 &&
          sequence.num_tokens - sequence.num_computed_tokens == 1;
-}
-
-int32_t pages_for(int32_t tokens, int32_t page_size) {
-  return tokens / page_size + (tokens % page_size != 0 ? 1 : 0);
 }
 
 // One planning run. Sequences from `num_kept_` on are preempted. Decodes are planned from the

@@ -45,6 +45,8 @@ class Sequence {
   std::span<const int32_t> tokens() const { return tokens_; }
   int32_t num_tokens() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t num_prompt_tokens() const { return num_prompt_tokens_; }
+  // It ends when it has so many.
+  int32_t max_total_tokens() const { return max_total_tokens_; }
   int32_t num_generated_tokens() const { return num_tokens() - num_prompt_tokens_; }
 
   bool is_waiting() const { return std::holds_alternative<Waiting>(state_); }
