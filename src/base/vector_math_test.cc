@@ -2,6 +2,7 @@
 // The AVX2 functions against fp64 over their whole range.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -70,7 +71,7 @@ class VectorMath : public testing::Test {
     Vector y;
     for (uint64_t bits = 0; bits < last; bits += 4 * static_cast<uint64_t>(stride)) {
       for (size_t lane = 0; lane < 8; ++lane) {
-        const uint64_t offset = bits + lane / 2 * stride;
+        const uint64_t offset = std::min<uint64_t>(bits + lane / 2 * stride, last - 1);
         const float value = std::bit_cast<float>(static_cast<uint32_t>(offset));
         x[lane] = lane % 2 ? -value : value;
       }
