@@ -84,6 +84,7 @@ void BpeEncoder::merge_symbols() {
 }
 
 void BpeEncoder::encode(std::string_view word, std::vector<int32_t>& ids) {
+  if (word.empty()) return;
   if (model_.ignore_merges) {
     spelling_.clear();
     append_byte_chars(word, spelling_);
