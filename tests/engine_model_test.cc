@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <latch>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <vector>
 
 #include "engine/engine_impl.h"
@@ -228,7 +228,10 @@ class RecordingModel final : public model::Model {
     int32_t seq_len = 0;
     uint64_t logits = 0;
     uint64_t state = 0;
-    auto operator<=>(const Note&) const = default;
+    bool operator==(const Note&) const = default;
+    bool operator<(const Note& other) const {
+      return std::tie(seq_len, logits, state) < std::tie(other.seq_len, other.logits, other.state);
+    }
   };
 
   RecordingModel(const model::Model& model, std::vector<Note>& notes)

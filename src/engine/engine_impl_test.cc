@@ -323,6 +323,7 @@ TEST(EngineThreadTest, ManyCallersAtOnce) {
     }
   });
   std::vector<std::thread> callers;
+  callers.reserve(kCallers);
   for (int c = 0; c < kCallers; ++c) {
     callers.emplace_back([&, c] {
       std::mt19937 random(static_cast<uint32_t>(c));

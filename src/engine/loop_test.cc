@@ -248,10 +248,9 @@ TEST(EngineLoopTest, StopsAtAStopIdAndAtEosUnlessIgnored) {
   options.model.eos_token_ids = {third};
 
   LoopHarness h(options);
-  Request stop = plain;
   Request ignoring = plain;
   ignoring.ignore_eos = true;
-  const RequestId a = h.add(stop);
+  const RequestId a = h.add(plain);
   const RequestId b = h.add(ignoring);
   ignoring.stop_token_ids = {third};
   const RequestId c = h.add(ignoring);
