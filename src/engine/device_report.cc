@@ -56,8 +56,7 @@ void advise(const engine::GpuProbe& probe, DeviceReport& report) {
   }
   if (!probe.problem.empty()) say(probe.problem);
   if (!report.driver_found) {
-    say("no NVIDIA driver: models run on the CPU; for a GPU install the driver, then build with "
-        "./scripts/quickstart --cuda");
+    say("no NVIDIA driver: nothing to do, this version runs models on the CPU only");
     return;
   }
   if (report.gpus.empty() && probe.problem.empty()) {
@@ -71,9 +70,8 @@ void advise(const engine::GpuProbe& probe, DeviceReport& report) {
           gpu.compute_capability_major, gpu.compute_capability_minor, kLeastComputeCapability));
     }
   }
-  if (!report.gpus.empty() && !report.built_with_cuda) {
-    say("a GPU is there but this program was built without CUDA: build it with "
-        "./scripts/quickstart --cuda");
+  if (!report.gpus.empty()) {
+    say("a GPU is there, but this version runs models on the CPU only");
   }
 }
 
