@@ -291,6 +291,9 @@ TEST(CliGenerate, MistakesAndTheirCodes) {
   expect_error(generate({"--prompt-file", "/no/such/file"}), 3, "/no/such/file");
   expect_error(generate({"--prompt", "a", "--page-size", "7"}), 2, "--page-size");
   expect_error(generate({"--prompt", kPrompt, "--max-model-len", "4"}), 2, "--max-model-len");
+  expect_error(generate({"--prompt", "a", "--memory-bytes", "1000000"}), 1, "--memory-bytes");
+  expect_error(generate({"--prompt", "a", "--max-model-len", "4096", "--num-pages", "8"}), 2,
+               "use at least --num-pages 256");
   expect_error(run_headrace({"generate", "--model", "/no/such/model", "--prompt", "a"}), 3,
                "/no/such/model");
   expect_error(run_headrace({"generate", "--model", "/no/such/model", "--prompt", "a", "--json"}),

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <initializer_list>
+#include <limits>
 
 #include "cli/numbers.h"
 #include "headrace/dtype.h"
@@ -144,6 +145,15 @@ Result<GenerateOptions> generate_options(const CommandLine& line) {
   HEADRACE_RETURN_IF_ERROR(read_dtype(line, out.engine.dtype));
   HEADRACE_RETURN_IF_ERROR(read_int32(line, "--max-model-len", out.engine.max_model_len));
   HEADRACE_RETURN_IF_ERROR(read_int32(line, "--page-size", out.engine.page_size));
+  HEADRACE_RETURN_IF_ERROR(read_int32(line, "--num-pages", out.engine.num_pages));
+  if (const OptionValue* bytes = line.find("--memory-bytes"); bytes != nullptr) {
+    const auto parsed = parse_uint64(bytes->text);
+    if (!parsed.ok()) return parsed.status().with_context(bytes->origin);
+    if (*parsed > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+      return invalid_argument(bytes->origin + ": more bytes than any machine has");
+    }
+    out.engine.memory_bytes = static_cast<int64_t>(*parsed);
+  }
   HEADRACE_RETURN_IF_ERROR(read_int32(line, "--threads", out.engine.num_threads));
   HEADRACE_RETURN_IF_ERROR(read_prompt(line, out));
   HEADRACE_RETURN_IF_ERROR(read_int32(line, "--max-tokens", out.max_tokens));

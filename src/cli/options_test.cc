@@ -65,7 +65,7 @@ TEST(GenerateOptions, DefaultsInHelpAreTheBuiltInOnes) {
     args.emplace_back(spec.name);
     args.emplace_back(spec.fallback);
   }
-  ASSERT_EQ(args.size(), 2u + 2u * 10u);
+  ASSERT_EQ(args.size(), 2u + 2u * 12u);
   const GenerateOptions spelled = generate_of(args);
   const GenerateOptions built_in = generate_of({"--prompt", "x"});
   EXPECT_EQ(spelled.engine.load_format, built_in.engine.load_format);
@@ -73,6 +73,8 @@ TEST(GenerateOptions, DefaultsInHelpAreTheBuiltInOnes) {
   EXPECT_EQ(spelled.engine.num_threads, built_in.engine.num_threads);
   EXPECT_EQ(spelled.engine.max_model_len, built_in.engine.max_model_len);
   EXPECT_EQ(spelled.engine.page_size, built_in.engine.page_size);
+  EXPECT_EQ(spelled.engine.num_pages, built_in.engine.num_pages);
+  EXPECT_EQ(spelled.engine.memory_bytes, built_in.engine.memory_bytes);
   EXPECT_EQ(spelled.sampling.temperature, built_in.sampling.temperature);
   EXPECT_EQ(spelled.sampling.top_k, built_in.sampling.top_k);
   EXPECT_EQ(spelled.sampling.top_p, built_in.sampling.top_p);
@@ -82,11 +84,13 @@ TEST(GenerateOptions, DefaultsInHelpAreTheBuiltInOnes) {
 
 TEST(GenerateOptions, ReadsEveryOption) {
   const GenerateOptions options = generate_of(
-      {"--load-format", "dummy", "--dtype",      "bf16", "--max-model-len", "512",
-       "--page-size",   "64",    "--threads",    "2",    "--chat",          "Ge 1:1",
-       "--system",      "Be",    "--max-tokens", "9",    "--temperature",   "0.5",
-       "--top-k",       "40",    "--top-p",      "0.9",  "--seed",          "18446744073709551615",
-       "--ignore-eos",  "--json"});
+      {"--load-format", "dummy",  "--dtype",      "bf16", "--max-model-len", "512",
+       "--page-size",   "64",     "--threads",    "2",    "--chat",          "Ge 1:1",
+       "--system",      "Be",     "--max-tokens", "9",    "--temperature",   "0.5",
+       "--top-k",       "40",     "--top-p",      "0.9",  "--seed",          "18446744073709551615",
+       "--ignore-eos",  "--json", "--num-pages",  "77",   "--memory-bytes",  "5000000000"});
+  EXPECT_EQ(options.engine.num_pages, 77);
+  EXPECT_EQ(options.engine.memory_bytes, 5000000000);
   EXPECT_EQ(options.engine.load_format, LoadFormat::kDummy);
   EXPECT_EQ(options.engine.dtype, DType::kBF16);
   EXPECT_EQ(options.engine.max_model_len, 512);
