@@ -4,11 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <sstream>
+
+#include "tests/support/paths.h"
 
 namespace headrace::cli {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -45,6 +50,34 @@ TEST(Help, OfACommandShowsEveryOptionWithDefaultAndVariable) {
         EXPECT_THAT(help, HasSubstr("[default " + std::string(spec.fallback) + "; " +
                                     environment_name(spec.name) + "]"));
       }
+    }
+  }
+}
+
+// docs/cli.md has a row for each option: name, value, variable, and the built-in value if any.
+TEST(Help, TheDocumentHasARowForEveryOption) {
+  std::ifstream file(test::source_dir() + "/docs/cli.md");
+  std::map<std::string, std::string> sections;  // by heading
+  std::string heading;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("## ")) heading = line.substr(3);
+    sections[heading] += line + "\n";
+  }
+  for (const VerbSpec& verb : verbs()) {
+    const std::string& section = sections[std::string(verb.name)];
+    for (const OptionSpec& spec : verb.options) {
+      if (verb.options.size() == 1) {  // a sentence does
+        EXPECT_THAT(section, HasSubstr("`" + std::string(spec.name) + "`"));
+        continue;
+      }
+      std::string row = "\n| `" + std::string(spec.name);
+      if (!spec.is_switch()) row += " " + std::string(spec.value);
+      row += "` | `" + environment_name(spec.name) + "` | ";
+      EXPECT_THAT(section, HasSubstr(row)) << verb.name;
+      if (spec.fallback.empty()) continue;
+      const std::string fallback(spec.fallback);
+      EXPECT_THAT(section,
+                  AnyOf(HasSubstr(row + fallback + " |"), HasSubstr(row + "`" + fallback + "` |")));
     }
   }
 }
