@@ -129,7 +129,9 @@ struct RowSampling {
 };
 
 // Draws one token for each logit token. For token j of a row the output position is
-// row.output_position + j.
+// row.output_position + j. Logits that are all NaN or −inf give kNoUsableToken, so that a broken
+// model is an error and not a stream of token 0.
+inline constexpr int32_t kNoUsableToken = -1;
 struct SampleParams {
   const float* logits = nullptr;  // [L, vocab]
   int64_t vocab = 0;

@@ -89,6 +89,7 @@ double sampling_uniform(uint64_t seed, uint32_t choice_index, uint32_t output_po
 int32_t sample_token(const float* logits, int64_t vocab, const RowSampling& sampling, int32_t draft,
                      std::vector<int32_t>& scratch) {
   const auto best = static_cast<int32_t>(vector_kernels(cpu_isa()).argmax(logits, vocab));
+  if (value_of(logits, best) == kNone) return kNoUsableToken;
   if (!(sampling.temperature > 0.0f)) return best;
 
   const Better better{logits};

@@ -10,7 +10,8 @@
 namespace headrace::ops {
 
 // The token for output position `sampling.output_position + draft`. Equal logits rank by id, lowest
-// first, so that exactly top_k tokens pass and the argmax is unique. NaN counts as −inf.
+// first, so that exactly top_k tokens pass and the argmax is unique. NaN counts as −inf;
+// kNoUsableToken where nothing else is there.
 // `scratch` is reused from call to call.
 int32_t sample_token(const float* logits,  // [vocab]
                      int64_t vocab, const RowSampling& sampling, int32_t draft,

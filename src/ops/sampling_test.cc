@@ -96,16 +96,16 @@ TEST(Greedy, TakesTheLowestIdOfTheBest) {
 TEST(Greedy, NanNeverWins) {
   EXPECT_EQ(sample({kNan, 1.0f, kNan}, {}), 1);
   EXPECT_EQ(sample({kNan, -kInf, -3.0f}, {}), 2);
-  EXPECT_EQ(sample({kNan, kNan}, {}), 0);
+  EXPECT_EQ(sample({kNan, kNan}, {}), kNoUsableToken);
+  EXPECT_EQ(sample({kNan, -kInf}, {}), kNoUsableToken);
 }
 
 TEST(Sampling, OddLogitsGiveAnIdInRange) {
   RowSampling sampling{.temperature = 0.7f, .top_p = 0.9f, .top_k = 3};
-  for (const std::vector<float>& logits : {std::vector<float>{kNan, kNan, kNan, kNan},
-                                           {kInf, 1.0f, kInf, kNan},
-                                           {-kInf, -kInf, -kInf, -kInf},
-                                           {-5e5f, -5e5f, 5e5f, 0.0f},
-                                           {3.0f}}) {
+  EXPECT_EQ(sample({kNan, kNan, kNan, kNan}, sampling), kNoUsableToken);
+  EXPECT_EQ(sample({-kInf, -kInf, kNan, -kInf}, sampling), kNoUsableToken);
+  for (const std::vector<float>& logits :
+       {std::vector<float>{kInf, 1.0f, kInf, kNan}, {-5e5f, -5e5f, 5e5f, 0.0f}, {3.0f}}) {
     for (int i = 0; i < 50; ++i) {
       sampling.output_position = i;
       const int32_t id = sample(logits, sampling);
