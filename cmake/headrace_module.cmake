@@ -7,6 +7,8 @@
 #   src/<folder>/**/*_fuzz.cc    one libFuzzer program each (preset fuzz)
 #   bench/*_bench.cc             one benchmark program each
 #   src/<folder>/**/*.cu         object library hr_cuda (HEADRACE_CUDA)
+#   tests/gpu/*.cu               test program gpu_test (HEADRACE_CUDA)
+#   bench/gpu/*_bench.cu         one benchmark program each (HEADRACE_CUDA)
 #   src/cli/*.cc                 library headrace_cli_parts, and with main.cc the program headrace
 
 function(headrace_glob out)
@@ -125,20 +127,45 @@ function(headrace_benches)
   endforeach()
 endfunction()
 
+# How every CUDA source is compiled.
+function(headrace_cuda_target target)
+  # 90a-real and not -arch=sm_90a, which compiles every kernel twice and breaks wgmma.
+  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90a-real)
+  target_include_directories(${target} PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Werror=all-warnings>)
+  # CMake 3.25 knows CUDA dialects up to 17 and appends -std=c++17 after every option of ours; so
+  # what it calls 17 is made to mean 20 (by headrace_cuda).
+  set_target_properties(${target} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
+endfunction()
+
 # CUDA sources of all folders, one object library: they are few and share their flags.
 function(headrace_cuda)
   headrace_glob(sources "src/*.cu")
   add_library(hr_cuda OBJECT ${sources})
-  # 90a-real and not -arch=sm_90a, which compiles every kernel twice and breaks wgmma.
-  set_target_properties(hr_cuda PROPERTIES CUDA_ARCHITECTURES 90a-real)
-  target_include_directories(hr_cuda PRIVATE
-    ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src)
-  target_link_libraries(hr_cuda PRIVATE CUDA::cudart_static)
-  target_compile_options(hr_cuda PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Werror=all-warnings>)
-  # CMake 3.25 knows CUDA dialects up to 17 and appends -std=c++17 after every option of ours; so
-  # what it calls 17 is made to mean 20.
-  set_target_properties(hr_cuda PROPERTIES CUDA_STANDARD 17)
+  headrace_cuda_target(hr_cuda)
   set(CMAKE_CUDA17_STANDARD_COMPILE_OPTION "-std=c++20" PARENT_SCOPE)
   set(CMAKE_CUDA17_EXTENSION_COMPILE_OPTION "-std=c++20" PARENT_SCOPE)
+endfunction()
+
+# Tests that need a GPU. Not known to ctest: scripts/test-gpu runs them, and they fail without one.
+function(headrace_gpu_tests)
+  headrace_glob(sources "tests/gpu/*.cu")
+  add_executable(gpu_test ${sources})
+  headrace_cuda_target(gpu_test)
+  target_include_directories(gpu_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(gpu_test PRIVATE headrace headrace_third_party headrace_test_support
+                                         GTest::gtest GTest::gtest_main)
+endfunction()
+
+function(headrace_gpu_benches)
+  headrace_glob(sources "bench/gpu/*_bench.cu")
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    headrace_cuda_target(${name})
+    target_link_libraries(${name} PRIVATE headrace headrace_third_party)
+  endforeach()
 endfunction()

@@ -45,14 +45,16 @@ void derive_step(const StepInput& input, const StepArrays& out) {
   RowSums before;
   for (int32_t r = 0; r < max_rows; ++r) {
     const Row row = row_of(input, r);
-    write_row(out, r, row, before, total);
-    before.add(sums_of(row, out.limits));
+    const RowSums own = sums_of(row, out.limits);
+    write_row(out, r, row, own, before, total);
+    before.add(own);
   }
   for (int32_t t = 0; t < max_tokens; ++t) write_token(input, out, t, total);
   for (int32_t c = 0; c < num_chunks_max; ++c) write_chunk(out, c, total);
   for (int32_t i = 0; i < max_tokens; ++i) write_logit(out, i, total);
   for (int32_t r = 0; r < max_rows; ++r) {
-    out.pages_filled[r] = write_page_row(input, out, r, 0, 1);
+    write_page_row(input, out, r, out.pages_used[r], 0, 1);
+    out.pages_filled[r] = out.pages_used[r];
   }
   const int32_t num_partials = fill_partials(split_shape(out.limits), max_rows,
                                              out.split_unit_start, out.split_partial_start);

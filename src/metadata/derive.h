@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How every array of a step follows from its rows, cut into pieces that do not depend on one
-// another within a phase. A driver (build.cc: plain loops; cuda/build_kernel.cu: one thread block)
-// runs the phases in this order, with a barrier between two:
+// another within a phase. A driver (build.cc: plain loops; cuda/build_kernel.cu: one thread block,
+// and others for the page table) runs the phases in this order, with a barrier between two:
 //   1. sums_of(row) for every row, scanned: `before` of row r and `total`
 //   2. write_row for r in [0, R)                   reads its own sums only
-//   3. write_token [0, T), write_chunk [0, C), write_logit [0, T), write_page_row [0, R) and
+//   3. write_token [0, T), write_chunk [0, C), write_logit [0, T) and
 //      partials_of_row [0, R), scanned             read what phase 2 wrote
 //   4. write_start of split_partial_start for [0, R), write_counts
+// and at any time write_page_row [0, R), which reads the input only.
 // Each array is written to its full size, so that nothing of an earlier step is left.
 #pragma once
 
@@ -74,17 +75,18 @@ HEADRACE_HOST_DEVICE inline RowSums sums_of(const Row& row, const Limits& limits
   return sums;
 }
 
-// Everything that has one entry a row. Lists by kind: a row fills its own place, and clears the
-// place of its number when the list is too short to have it.
+// Everything that has one entry a row; own = sums_of(row). Lists by kind: a row fills its own
+// place, and clears the place of its number when the list is too short to have it.
 HEADRACE_HOST_DEVICE inline void write_row(const StepArrays& out, int32_t r, const Row& row,
-                                           const RowSums& before, const RowSums& total) {
+                                           const RowSums& own, const RowSums& before,
+                                           const RowSums& total) {
   const RowKind kind = row_kind(row);
   const int32_t seq_len = row.context_len + row.query_len;
   out.kind[r] = kind;
   out.query_len[r] = row.query_len;
   out.context_len[r] = row.context_len;
   out.seq_len[r] = seq_len;
-  out.pages_used[r] = pages_for(seq_len, out.limits.page_size);
+  out.pages_used[r] = own.pages;
   out.last_page_len[r] = last_page_len(seq_len, out.limits.page_size);
   out.initial_slot[r] = row.initial_slot;
   out.final_slot[r] = row.final_slot;
@@ -92,7 +94,6 @@ HEADRACE_HOST_DEVICE inline void write_row(const StepArrays& out, int32_t r, con
   out.num_accepted[r] = row.num_accepted;
 
   const int32_t max_rows = out.limits.max_rows;
-  const RowSums own = sums_of(row, out.limits);
   write_start(out.query_start_i32, max_rows, r, before.tokens, own.tokens);
   write_start(out.query_start_i64, max_rows, r, before.tokens, own.tokens);
   write_start(out.page_start, max_rows, r, before.pages, own.pages);
@@ -166,17 +167,26 @@ HEADRACE_HOST_DEVICE inline void write_logit(const StepArrays& out, int32_t i,
   out.logit_tokens[i] = out.query_start_i32[r + 1] - (out.logit_start[r + 1] - i);
 }
 
-// One row of the page table, by `lanes` workers of which this is number `lane`. Returns the new
-// pages_filled[r], to be stored when all lanes are done.
-HEADRACE_HOST_DEVICE inline int32_t write_page_row(const StepInput& input, const StepArrays& out,
-                                                   int32_t r, int32_t lane, int32_t lanes) {
-  const int32_t used = out.pages_used[r];
+// One row of the page table, by `lanes` workers of which this is number `lane`; `used` of its
+// entries are in use. When all lanes are done, pages_filled[r] becomes `used`.
+HEADRACE_HOST_DEVICE inline void write_page_row(const StepInput& input, const StepArrays& out,
+                                                int32_t r, int32_t used, int32_t lane,
+                                                int32_t lanes) {
+  // So many loads are on their way before the first store, which might alias them.
+  constexpr int32_t kInFlight = 8;
   const int32_t end = max_i32(used, out.pages_filled[r]);
   const int64_t base = static_cast<int64_t>(r) * out.limits.max_pages_per_row;
-  for (int32_t i = lane; i < end; i += lanes) {
-    out.page_table[base + i] = i < used ? input.page_table[base + i] : kNullPage;
+  for (int32_t first = lane; first < end; first += kInFlight * lanes) {
+    int32_t pages[kInFlight];
+    for (int32_t k = 0; k < kInFlight; ++k) {
+      const int32_t i = first + k * lanes;
+      pages[k] = i < used ? input.page_table[base + i] : kNullPage;
+    }
+    for (int32_t k = 0; k < kInFlight; ++k) {
+      const int32_t i = first + k * lanes;
+      if (i < end) out.page_table[base + i] = pages[k];
+    }
   }
-  return used;
 }
 
 HEADRACE_HOST_DEVICE inline void write_counts(const StepInput& input, const StepArrays& out,

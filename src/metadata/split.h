@@ -60,7 +60,10 @@ HEADRACE_HOST_DEVICE constexpr int32_t worker_begin(int32_t num_units, int32_t a
 
 // The worker whose range holds the unit: the largest w with worker_begin(w) ≤ unit.
 HEADRACE_HOST_DEVICE constexpr int32_t worker_of(int32_t num_units, int32_t active, int32_t unit) {
-  return static_cast<int32_t>(((static_cast<int64_t>(unit) + 1) * active - 1) / num_units);
+  const int64_t scaled = (static_cast<int64_t>(unit) + 1) * active - 1;
+  // A GPU divides 64-bit numbers many times slower than 32-bit ones.
+  return scaled <= INT32_MAX ? static_cast<int32_t>(scaled) / num_units
+                             : static_cast<int32_t>(scaled / num_units);
 }
 
 // Partial results of a row that owns units [unit_begin, unit_end) of num_units.

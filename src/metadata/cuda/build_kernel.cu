@@ -1,20 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives the index functions of derive.h on the device: one thread block, threads stride over rows,
-// tokens and chunks, sums over rows by a block-wide scan. No rule lives here; build.cc is the same
-// driver as plain loops.
+// Drives the index functions of derive.h on the device. Block 0 derives everything but the page
+// table: threads stride over rows, tokens and chunks, sums over rows come from a block-wide scan.
+// The other blocks copy the page table, a row each, and need nothing of block 0. A build is a chain
+// of latencies, not of work: what does not wait for one another goes to teams of threads that run
+// side by side. No rule lives here; build.cc is the same driver as plain loops.
 #include "metadata/cuda/build_kernel.h"
-
-#include <string>
-
 #include "metadata/derive.h"
+#include "tensor/cuda/cuda_error.h"
 
 namespace headrace::metadata {
 namespace {
 
 constexpr int kThreads = 1024;
 constexpr int kWarpSize = 32;
-constexpr int kWarps = kThreads / kWarpSize;
 constexpr unsigned kAllLanes = 0xffffffffu;
+// Arenas of so many rows have what phase 3 searches in shared memory.
+constexpr int32_t kCachedRows = 1024;
+// One on each of an H200's 132 multiprocessors but that of block 0.
+constexpr int32_t kMaxCopyBlocks = 131;
+
+// Warps of the block that have a barrier of their own (0 is __syncthreads'; all threads).
+template <int kFirstThread, int kNumThreads, int kBarrier>
+struct Team {
+  static constexpr int kSize = kNumThreads;
+  static constexpr int kWarps = kNumThreads / kWarpSize;
+  static_assert(kFirstThread % kWarpSize == 0 && kNumThreads % kWarpSize == 0 &&
+                kWarps <= kWarpSize);
+  __device__ static bool has_me() {
+    return rank() >= 0 && rank() < kNumThreads;
+  }
+  __device__ static int32_t rank() { return static_cast<int32_t>(threadIdx.x) - kFirstThread; }
+  __device__ static void sync() {
+    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kNumThreads) : "memory");
+  }
+};
+using Everyone = Team<0, kThreads, 0>;
+using TokenTeam = Team<0, 512, 1>;
+using SplitTeam = Team<512, 256, 2>;
+using RowTeam = Team<768, 256, 3>;
 
 // A single sum with the shape of RowSums.
 struct Sum {
@@ -22,117 +45,240 @@ struct Sum {
   __device__ void add(const Sum& other) { value += other.value; }
 };
 
-// The struct of the lane `distance` below; structs of 32-bit words only.
+// Structs of sums are scanned word by word.
 template <typename T>
-__device__ T shuffle_up(const T& from, int distance) {
+constexpr int kWords = sizeof(T) / sizeof(int32_t);
+template <typename T>
+__device__ const int32_t* words(const T& sums) {
   static_assert(sizeof(T) % sizeof(int32_t) == 0);
-  constexpr int kWords = sizeof(T) / sizeof(int32_t);
-  T result;
-  const auto* source = reinterpret_cast<const int32_t*>(&from);
-  auto* target = reinterpret_cast<int32_t*>(&result);
-#pragma unroll
-  for (int i = 0; i < kWords; ++i) target[i] = __shfl_up_sync(kAllLanes, source[i], distance);
-  return result;
+  return reinterpret_cast<const int32_t*>(&sums);
+}
+template <typename T>
+__device__ int32_t* words(T& sums) {
+  static_assert(sizeof(T) % sizeof(int32_t) == 0);
+  return reinterpret_cast<int32_t*>(&sums);
 }
 
 // Inclusive over the lanes of a warp.
-template <typename T>
-__device__ T warp_scan(T sum) {
+__device__ int32_t warp_scan(int32_t value) {
   const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
   for (int distance = 1; distance < kWarpSize; distance *= 2) {
-    const T below = shuffle_up(sum, distance);
-    if (lane >= distance) sum.add(below);
+    const int32_t below = __shfl_up_sync(kAllLanes, value, distance);
+    if (lane >= distance) value += below;
   }
-  return sum;
+  return value;
 }
 
 template <typename T>
 struct ScanStorage {
-  T warp_sums[kWarps];
+  int32_t warps[kWords<T>][kWarpSize];  // sums of a warp, then of all warps before it
+  int32_t total[kWords<T>];
 };
 
-// What lies before this thread's `own`, and the block's total into *total. All threads call it.
-template <typename T>
-__device__ T block_scan(ScanStorage<T>& storage, const T& own, T* total) {
-  const int lane = threadIdx.x % kWarpSize;
-  const int warp = threadIdx.x / kWarpSize;
-  const T inclusive = warp_scan(own);
-  T before = shuffle_up(inclusive, 1);
-  if (lane == 0) before = T{};
-  if (lane == kWarpSize - 1) storage.warp_sums[warp] = inclusive;
-  __syncthreads();
-  T prefix;
-  *total = T{};
-  for (int w = 0; w < kWarps; ++w) {
-    if (w < warp) prefix.add(storage.warp_sums[w]);
-    total->add(storage.warp_sums[w]);
+// What lies before this thread's `own`, and the team's total into *total. The whole team calls it;
+// only the first num_used of its threads bring anything but zeros.
+template <typename Team, typename T>
+__device__ T team_scan(ScanStorage<T>& storage, const T& own, int32_t num_used, T* total) {
+  const int lane = Team::rank() % kWarpSize;
+  const int warp = Team::rank() / kWarpSize;
+  T before;
+  if (warp * kWarpSize < num_used) {
+#pragma unroll
+    for (int i = 0; i < kWords<T>; ++i) {
+      const int32_t inclusive = warp_scan(words(own)[i]);
+      words(before)[i] = inclusive - words(own)[i];
+      if (lane == kWarpSize - 1) storage.warps[i][warp] = inclusive;
+    }
+  } else if (lane < kWords<T>) {
+    storage.warps[lane][warp] = 0;
   }
-  __syncthreads();  // the storage is free for the next scan
-  prefix.add(before);
-  return prefix;
+  Team::sync();
+  for (int i = warp; i < kWords<T>; i += Team::kWarps) {  // a warp a word
+    const int32_t of_warp = lane < Team::kWarps ? storage.warps[i][lane] : 0;
+    const int32_t inclusive = warp_scan(of_warp);
+    storage.warps[i][lane] = inclusive - of_warp;
+    if (lane == kWarpSize - 1) storage.total[i] = inclusive;
+  }
+  Team::sync();
+#pragma unroll
+  for (int i = 0; i < kWords<T>; ++i) {
+    words(before)[i] += storage.warps[i][warp];
+    words(*total)[i] = storage.total[i];
+  }
+  return before;
 }
 
-// Calls write(r, before, own) for every row with own = sums(r) and what the rows before it sum to.
-// Returns the total.
-template <typename T, typename Sums, typename Write>
+// Calls write(r, before, own, through) for every row with own = sums(r), what the rows before it
+// sum to and what all rows up to the end of its group of Team::kSize do. Returns the total. sums(r)
+// and write(r, …) of a row are called by one thread, in this order.
+template <typename Team, typename T, typename Sums, typename Write>
 __device__ T scan_rows(ScanStorage<T>& storage, int32_t num_rows, Sums sums, Write write) {
   T carried;
-  for (int32_t base = 0; base < num_rows; base += kThreads) {
-    const int32_t r = base + static_cast<int32_t>(threadIdx.x);
+  for (int32_t base = 0; base < num_rows; base += Team::kSize) {
+    const int32_t r = base + Team::rank();
+    if (base > 0) Team::sync();  // the storage is free again
     T own;
     if (r < num_rows) own = sums(r);
-    T total;
-    T before = block_scan(storage, own, &total);
+    T through;
+    T before = team_scan<Team>(storage, own, num_rows - base, &through);
     before.add(carried);
-    if (r < num_rows) write(r, before, own);
-    carried.add(total);
+    through.add(carried);
+    if (r < num_rows) write(r, before, own, through);
+    carried = through;
   }
   return carried;
 }
 
 // The prefix sum of the partial results. Returns their number.
+template <typename Team>
 __device__ int32_t fill_partials(ScanStorage<Sum>& storage, const SplitShape& shape,
                                  int32_t num_rows, const int32_t* unit_start,
                                  int32_t* partial_start) {
-  return scan_rows(
+  return scan_rows<Team>(
              storage, num_rows,
              [&](int32_t r) { return Sum{partials_of_row(shape, unit_start, num_rows, r)}; },
-             [&](int32_t r, const Sum& before, const Sum& own) {
+             [&](int32_t r, const Sum& before, const Sum& own, const Sum&) {
                write_start(partial_start, num_rows, r, before.value, own.value);
              })
       .value;
 }
 
-__global__ void __launch_bounds__(kThreads) build_kernel(StepInput input, StepArrays out) {
+// row_of(), loaded in two pieces: an arena's rows are aligned.
+__device__ Row load_row(const StepInput& input, int32_t r) {
+  static_assert(sizeof(Row) == 2 * sizeof(int4));
+  union {
+    int4 halves[2];
+    Row row;
+  } loaded{};
+  const auto* from = reinterpret_cast<const int4*>(input.rows + r);
+  loaded.halves[0] = from[0];
+  loaded.halves[1] = from[1];
+  return effective_row(&loaded.row, 0, r < *input.num_rows ? 1 : 0);
+}
+
+// What phase 3 reads of phase 2, and what phase 4 reads of the input.
+struct RowCache {
+  int32_t num_rows;
+  int32_t padded_rows;
+  int32_t num_checkpoints;
+  int32_t query_len[kCachedRows];
+  int32_t context_len[kCachedRows];
+  int32_t group_start[kCachedRows];
+  int32_t query_start[kCachedRows + 1];
+  int32_t chunk_start[kCachedRows + 1];
+  int32_t logit_start[kCachedRows + 1];
+  int32_t unit_start[kCachedRows + 1];
+};
+
+// `out` with those arrays in the cache.
+__device__ StepArrays with_cache(const StepArrays& out, RowCache& cache) {
+  StepArrays cached = out;
+  cached.query_len = cache.query_len;
+  cached.context_len = cache.context_len;
+  cached.group_start = cache.group_start;
+  cached.query_start_i32 = cache.query_start;
+  cached.chunk_start = cache.chunk_start;
+  cached.logit_start = cache.logit_start;
+  cached.split_unit_start = cache.unit_start;
+  return cached;
+}
+
+template <typename Team>
+__device__ void write_back(const StepArrays& cached, const StepArrays& out) {
+  const int32_t max_rows = out.limits.max_rows;
+  for (int32_t r = Team::rank(); r <= max_rows; r += Team::kSize) {
+    if (r < max_rows) {
+      out.query_len[r] = cached.query_len[r];
+      out.context_len[r] = cached.context_len[r];
+      out.group_start[r] = cached.group_start[r];
+    }
+    out.query_start_i32[r] = cached.query_start_i32[r];
+    out.chunk_start[r] = cached.chunk_start[r];
+    out.logit_start[r] = cached.logit_start[r];
+    out.split_unit_start[r] = cached.split_unit_start[r];
+  }
+}
+
+__device__ void derive(const StepInput& input, const StepArrays& out) {
   __shared__ ScanStorage<RowSums> row_storage;
   __shared__ ScanStorage<Sum> sum_storage;
+  __shared__ RowCache cache;
   const Limits& limits = out.limits;
   const int32_t max_rows = limits.max_rows;
   const int32_t thread = static_cast<int32_t>(threadIdx.x);
+  const bool use_cache = max_rows <= kCachedRows;
+  const StepArrays arrays = use_cache ? with_cache(out, cache) : out;
 
-  const auto sums = [&](int32_t r) { return sums_of(row_of(input, r), limits); };
-  const RowSums total =
-      scan_rows(row_storage, max_rows, sums, [](int32_t, const RowSums&, const RowSums&) {});
-  scan_rows(row_storage, max_rows, sums, [&](int32_t r, const RowSums& before, const RowSums&) {
-    write_row(out, r, row_of(input, r), before, total);
-  });
+  // Loaded early; the barriers of the scan lie before their use.
+  StepInput counts_input = input;
+  counts_input.num_rows = &cache.num_rows;
+  counts_input.padded_rows = &cache.padded_rows;
+  counts_input.num_checkpoints = &cache.num_checkpoints;
+  if (thread == kThreads - 1) {
+    cache.num_rows = *input.num_rows;
+    cache.padded_rows = *input.padded_rows;
+    cache.num_checkpoints = *input.num_checkpoints;
+  }
+
+  Row row;
+  const auto sums = [&](int32_t r) {
+    row = load_row(input, r);
+    return sums_of(row, limits);
+  };
+  // With a thread for each row one scan gives the total too.
+  RowSums scanned;
+  if (max_rows > kThreads) {
+    scanned = scan_rows<Everyone>(row_storage, max_rows, sums,
+                                  [](int32_t, const RowSums&, const RowSums&, const RowSums&) {});
+    __syncthreads();
+  }
+  const RowSums total = scan_rows<Everyone>(
+      row_storage, max_rows, sums,
+      [&](int32_t r, const RowSums& before, const RowSums& own, const RowSums& through) {
+        RowSums all = through;  // a copy: a reference to either keeps both out of registers
+        if (max_rows > kThreads) all = scanned;
+        write_row(arrays, r, row, own, before, all);
+      });
   __syncthreads();
 
-  for (int32_t t = thread; t < limits.max_tokens; t += kThreads) write_token(input, out, t, total);
-  for (int32_t t = thread; t < limits.max_tokens; t += kThreads) write_logit(out, t, total);
-  const int32_t max_chunks = max_chunks_of(limits.max_tokens, max_rows);
-  for (int32_t c = thread; c < max_chunks; c += kThreads) write_chunk(out, c, total);
-  // A warp a row.
-  for (int32_t r = thread / kWarpSize; r < max_rows; r += kWarps) {
-    const int32_t lane = thread % kWarpSize;
-    const int32_t filled = write_page_row(input, out, r, lane, kWarpSize);
-    __syncwarp();
-    if (lane == 0) out.pages_filled[r] = filled;
+  if (TokenTeam::has_me()) {
+    for (int32_t t = TokenTeam::rank(); t < limits.max_tokens; t += TokenTeam::kSize) {
+      write_token(input, arrays, t, total);
+    }
+  } else if (SplitTeam::has_me()) {
+    const int32_t num_partials =
+        fill_partials<SplitTeam>(sum_storage, split_shape(limits), max_rows,
+                                 arrays.split_unit_start, out.split_partial_start);
+    if (SplitTeam::rank() == 0) write_counts(counts_input, out, total, num_partials);
+  } else {
+    if (use_cache) write_back<RowTeam>(arrays, out);
+    for (int32_t i = RowTeam::rank(); i < limits.max_tokens; i += RowTeam::kSize) {
+      write_logit(arrays, i, total);
+    }
+    const int32_t max_chunks = max_chunks_of(limits.max_tokens, max_rows);
+    for (int32_t c = RowTeam::rank(); c < max_chunks; c += RowTeam::kSize) {
+      write_chunk(arrays, c, total);
+    }
   }
-  const int32_t num_partials = fill_partials(sum_storage, split_shape(limits), max_rows,
-                                             out.split_unit_start, out.split_partial_start);
-  if (thread == 0) write_counts(input, out, total, num_partials);
+}
+
+__device__ void copy_page_table(const StepInput& input, const StepArrays& out) {
+  const int32_t num_blocks = static_cast<int32_t>(gridDim.x) - 1;
+  for (int32_t r = static_cast<int32_t>(blockIdx.x) - 1; r < out.limits.max_rows; r += num_blocks) {
+    const int32_t used = sums_of(load_row(input, r), out.limits).pages;
+    write_page_row(input, out, r, used, static_cast<int32_t>(threadIdx.x), kThreads);
+    __syncthreads();  // all threads have read pages_filled[r]
+    if (threadIdx.x == 0) out.pages_filled[r] = used;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) build_kernel(StepInput input, StepArrays out) {
+  if (blockIdx.x == 0) {
+    derive(input, out);
+  } else {
+    copy_page_table(input, out);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -140,32 +286,29 @@ __global__ void __launch_bounds__(kThreads)
                        int32_t* partial_start) {
   __shared__ ScanStorage<Sum> storage;
   const int32_t num_rows = step.limits.max_rows;
-  scan_rows(
+  scan_rows<Everyone>(
       storage, num_rows, [&](int32_t r) { return Sum{units_of_row(shape, step, r)}; },
-      [&](int32_t r, const Sum& before, const Sum& own) {
+      [&](int32_t r, const Sum& before, const Sum& own, const Sum&) {
         write_start(unit_start, num_rows, r, before.value, own.value);
       });
   __syncthreads();
-  fill_partials(storage, shape, num_rows, unit_start, partial_start);
+  fill_partials<Everyone>(storage, shape, num_rows, unit_start, partial_start);
 }
 
-Status launch_status(const char* kernel) {
-  const cudaError_t error = cudaGetLastError();
-  if (error == cudaSuccess) return {};
-  return internal_error(std::string(kernel) + ": launch failed: " + cudaGetErrorString(error));
-}
+Status launch_status(const char* kernel) { return cuda_status(cudaGetLastError(), kernel); }
 
 }  // namespace
 
 Status launch_build(cudaStream_t stream, const StepInput& input, const StepArrays& arrays) {
-  build_kernel<<<1, kThreads, 0, stream>>>(input, arrays);
-  return launch_status("metadata build");
+  const int32_t num_blocks = 1 + min_i32(arrays.limits.max_rows, kMaxCopyBlocks);
+  build_kernel<<<num_blocks, kThreads, 0, stream>>>(input, arrays);
+  return launch_status("launch of the metadata build");
 }
 
 Status launch_build_split(cudaStream_t stream, const StepView& step, const SplitShape& shape,
                           int32_t* unit_start, int32_t* partial_start) {
   build_split_kernel<<<1, kThreads, 0, stream>>>(step, shape, unit_start, partial_start);
-  return launch_status("metadata build_split");
+  return launch_status("launch of the metadata build_split");
 }
 
 }  // namespace headrace::metadata
