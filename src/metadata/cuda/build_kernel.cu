@@ -26,9 +26,7 @@ struct Team {
   static constexpr int kWarps = kNumThreads / kWarpSize;
   static_assert(kFirstThread % kWarpSize == 0 && kNumThreads % kWarpSize == 0 &&
                 kWarps <= kWarpSize);
-  __device__ static bool has_me() {
-    return rank() >= 0 && rank() < kNumThreads;
-  }
+  __device__ static bool has_me() { return rank() >= 0 && rank() < kNumThreads; }
   __device__ static int32_t rank() { return static_cast<int32_t>(threadIdx.x) - kFirstThread; }
   __device__ static void sync() {
     asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kNumThreads) : "memory");
