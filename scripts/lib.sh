@@ -70,5 +70,12 @@ require_nvcc() {
   { python3 -m venv "$root/.venv" &&
     "$root/.venv/bin/pip" install -q 'cuda-toolkit[nvcc,cudart,cccl]==13.0.3.0'; } >&2 ||
     die "the CUDA toolkit could not be installed. Install CUDA 13.0 yourself, or build without --cuda"
+  # nvcc links from lib64, where the wheels have lib; and CMake looks for a libcudart.so, though only
+  # the static library is linked.
+  local toolkit
+  for toolkit in "$root"/.venv/lib/python3*/site-packages/nvidia/cu13; do
+    ln -sfn lib "$toolkit/lib64"
+    ln -sf libcudart.so.13 "$toolkit/lib/libcudart.so"
+  done
   find_nvcc
 }
