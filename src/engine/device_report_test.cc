@@ -44,7 +44,8 @@ TEST(EngineDeviceReportTest, ParsesTheDriverVersion) {
 }
 
 TEST(EngineDeviceReportTest, WithoutADriverThereIsNothingAndNoProblem) {
-  const auto probe = probe_gpus({.library = "libnone-of-this-name.so", .version_file = "/nowhere"});
+  const auto probe =
+      probe_gpus({.driver_library = "libnone-of-this-name.so", .version_file = "/nowhere"});
   EXPECT_FALSE(probe.driver_found);
   EXPECT_TRUE(probe.gpus.empty());
   EXPECT_EQ(probe.problem, "");
@@ -54,7 +55,7 @@ TEST(EngineDeviceReportTest, AKernelDriverWithoutItsLibraryIsAProblem) {
   const auto path = std::filesystem::path(::testing::TempDir()) / "nvidia_version";
   std::ofstream(path) << "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun\n";
   const auto probe =
-      probe_gpus({.library = "libnone-of-this-name.so", .version_file = path.string()});
+      probe_gpus({.driver_library = "libnone-of-this-name.so", .version_file = path.string()});
   std::filesystem::remove(path);
   EXPECT_TRUE(probe.driver_found);
   EXPECT_EQ(probe.driver_version, "580.65.06");
@@ -62,7 +63,7 @@ TEST(EngineDeviceReportTest, AKernelDriverWithoutItsLibraryIsAProblem) {
 }
 
 TEST(EngineDeviceReportTest, ALibraryThatIsNoDriverIsAProblem) {
-  const auto probe = probe_gpus({.library = "libm.so.6", .version_file = "/nowhere"});
+  const auto probe = probe_gpus({.driver_library = "libm.so.6", .version_file = "/nowhere"});
   EXPECT_TRUE(probe.driver_found);
   EXPECT_THAT(probe.problem, HasSubstr("lacks functions"));
 }

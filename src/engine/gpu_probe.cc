@@ -87,21 +87,21 @@ GpuProbe probe_gpus(const GpuProbeSources& sources) {
   GpuProbe probe;
   probe.driver_version = parse_driver_version(read_file(sources.version_file));
   probe.driver_found = !probe.driver_version.empty();
-  const Library library(dlopen(sources.library.c_str(), RTLD_LAZY | RTLD_LOCAL));
+  const Library library(dlopen(sources.driver_library.c_str(), RTLD_LAZY | RTLD_LOCAL));
   if (library == nullptr) {
     if (probe.driver_found) {
       probe.problem = fmt::format(
           "the kernel driver {} runs but {} cannot be loaded: install the driver's "
           "user libraries of the same version",
-          probe.driver_version, sources.library);
+          probe.driver_version, sources.driver_library);
     }
     return probe;
   }
   probe.driver_found = true;
   Driver driver;
   if (!driver.load(library.get())) {
-    probe.problem =
-        fmt::format("{} lacks functions of the CUDA driver: reinstall the driver", sources.library);
+    probe.problem = fmt::format("{} lacks functions of the CUDA driver: reinstall the driver",
+                                sources.driver_library);
     return probe;
   }
   const CuResult started = driver.init(0);

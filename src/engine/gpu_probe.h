@@ -19,7 +19,7 @@ struct GpuProbe {
 
 // Paths for tests. The defaults are the real ones.
 struct GpuProbeSources {
-  std::string library = "libcuda.so.1";
+  std::string driver_library = "libcuda.so.1";
   std::string version_file = "/proc/driver/nvidia/version";
 };
 
