@@ -7,7 +7,7 @@
 
 namespace headrace::metadata {
 
-// What a row does is told, never inferred from lengths alone (DESIGN, vocabulary).
+// What a row does is told, never inferred from lengths alone (docs/architecture.md, Words).
 enum class RowKind : uint8_t {
   kPadding = 0,  // query_len == 0
   kDecode = 1,   // query_len == 1, context_len > 0, no drafts
