@@ -8,7 +8,7 @@
 
 namespace headrace {
 
-enum class DType { kF32, kBF16, kF16, kI32, kI64, kFP8E4M3 /* reserved: no kernel takes it yet */ };
+enum class DType { kF32, kBF16, kF16, kI32, kI64, kFP8E4M3 };
 
 size_t dtype_size_bytes(DType dtype);
 // "fp32", "bf16", "fp16", "int32", "int64", "fp8_e4m3".

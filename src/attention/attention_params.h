@@ -13,13 +13,17 @@ namespace headrace::attention {
 // both, and any outer strides, are told by the strides. D is contiguous.
 struct KvCache {
   void* data = nullptr;
-  DType dtype = DType::kF32;  // fp32, bf16, fp16
+  DType dtype = DType::kF32;  // fp32, bf16, fp16; fp8_e4m3 on CUDA
   int32_t num_pages = 0;      // null page included
   int32_t page_size = 16;     // tokens
   int64_t page_stride = 0;    // from page to page
   int64_t value_offset = 0;   // from a K element to the V element at the same place
   int64_t token_stride = 0;   // inside a page
   int64_t head_stride = 0;
+  // What an fp8 element is multiplied with. On the device; null = 1.
+  const float* key_scale = nullptr;    // [1] or [Hkv]
+  const float* value_scale = nullptr;  // [1] or [Hkv]
+  int32_t scale_stride = 0;            // 0: one scale for all heads, 1: one for each
 };
 
 struct HeadShape {
@@ -33,9 +37,10 @@ struct HeadShape {
 // Rows of length zero and padding tokens give o = 0 and lse = −inf.
 struct AttentionParams {
   HeadShape heads;
-  const float* q = nullptr;  // [T, Hq, D]
-  int64_t q_stride = 0;      // from token to token
-  float* out = nullptr;      // [T, Hq, D]
+  DType io_dtype = DType::kF32;  // of q and out: fp32; on CUDA bf16 and fp16 too
+  const void* q = nullptr;       // [T, Hq, D]
+  int64_t q_stride = 0;          // from token to token
+  void* out = nullptr;           // [T, Hq, D]
   int64_t out_stride = 0;
   float* lse = nullptr;  // [T, Hq] natural log of the sum of exp, sink included; may be null
   KvCache cache;
@@ -49,9 +54,10 @@ struct AttentionParams {
 // Writes k and v of the new tokens into their pages (tokens with slot_mapping < 0 are skipped).
 struct KvWriteParams {
   HeadShape heads;
-  const float* k = nullptr;  // [T, Hkv, D]
-  int64_t k_stride = 0;      // from token to token
-  const float* v = nullptr;  // [T, Hkv, D]
+  DType io_dtype = DType::kF32;  // of k and v: fp32; on CUDA bf16 and fp16 too
+  const void* k = nullptr;       // [T, Hkv, D]
+  int64_t k_stride = 0;          // from token to token
+  const void* v = nullptr;       // [T, Hkv, D]
   int64_t v_stride = 0;
   KvCache cache;
   metadata::StepView step;

@@ -62,12 +62,13 @@ void visit_tile(const AttentionParams& params, const int32_t* pages, int64_t beg
 void attend(const AttentionParams& params, int64_t token, int64_t head) {
   const metadata::StepView& step = params.step;
   const int64_t head_dim = params.heads.head_dim;
-  float* out = params.out + token * params.out_stride + head * head_dim;
+  float* out = static_cast<float*>(params.out) + token * params.out_stride + head * head_dim;
   float* lse = params.lse ? params.lse + token * params.heads.num_q_heads + head : nullptr;
 
   SoftmaxState state;
   if (token < step.counts->num_tokens) {
-    const float* q = params.q + token * params.q_stride + head * head_dim;
+    const float* q =
+        static_cast<const float*>(params.q) + token * params.q_stride + head * head_dim;
     const int64_t row = step.token_row[token];
     const int32_t* pages = step.page_table + row * step.limits.max_pages_per_row;
     const int64_t kv_head = head / (params.heads.num_q_heads / params.heads.num_kv_heads);

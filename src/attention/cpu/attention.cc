@@ -33,6 +33,7 @@ void check_cache(const KvCache& cache, const HeadShape& heads) {
 void attention(Stream& stream, const AttentionParams& params) {
   check_heads(params.heads);
   check_cache(params.cache, params.heads);
+  HEADRACE_CHECK(params.io_dtype == DType::kF32);
   const auto kernel = cpu_isa() == Isa::kAvx2 ? attention_tiled : attention_reference;
   static_cast<CpuStream&>(stream).run([params, kernel](ThreadPool& pool) { kernel(params, pool); });
 }
@@ -40,6 +41,7 @@ void attention(Stream& stream, const AttentionParams& params) {
 void kv_write(Stream& stream, const KvWriteParams& params) {
   check_heads(params.heads);
   check_cache(params.cache, params.heads);
+  HEADRACE_CHECK(params.io_dtype == DType::kF32);
   static_cast<CpuStream&>(stream).run([params](ThreadPool& pool) {
     const int64_t head_dim = params.heads.head_dim;
     pool.parallel_for(params.step.counts->num_tokens, 8, [&](int64_t begin, int64_t end) {
@@ -49,10 +51,12 @@ void kv_write(Stream& stream, const KvWriteParams& params) {
         for (int64_t head = 0; head < params.heads.num_kv_heads; ++head) {
           const int64_t offset = key_offset(params.cache, slot / params.cache.page_size,
                                             slot % params.cache.page_size, head);
-          store_vector(params.cache, offset, head_dim,
-                       params.k + token * params.k_stride + head * head_dim);
-          store_vector(params.cache, offset + params.cache.value_offset, head_dim,
-                       params.v + token * params.v_stride + head * head_dim);
+          store_vector(
+              params.cache, offset, head_dim,
+              static_cast<const float*>(params.k) + token * params.k_stride + head * head_dim);
+          store_vector(
+              params.cache, offset + params.cache.value_offset, head_dim,
+              static_cast<const float*>(params.v) + token * params.v_stride + head * head_dim);
         }
       }
     });

@@ -58,8 +58,8 @@ void start(const AttentionParams& params, const Block& block, int64_t group, flo
            std::array<PairState, kMaxPairs>& states) {
   const int64_t head_dim = params.heads.head_dim;
   for (int64_t i = 0; i < block.num_tokens; ++i) {
-    const float* source =
-        params.q + (block.token + i) * params.q_stride + block.kv_head * group * head_dim;
+    const float* source = static_cast<const float*>(params.q) +
+                          (block.token + i) * params.q_stride + block.kv_head * group * head_dim;
     std::copy(source, source + group * head_dim, q + i * group * head_dim);
     for (int64_t g = 0; g < group; ++g) {
       const float sink = params.sinks != nullptr ? params.sinks[block.kv_head * group + g] : kNone;
@@ -77,7 +77,7 @@ void finish(const AttentionParams& params, const Block& block, int64_t group, co
     const int64_t token = block.token + pair / group;
     const int64_t head = block.kv_head * group + pair % group;
     const float* source = out + pair * head_dim;
-    float* target = params.out + token * params.out_stride + head * head_dim;
+    float* target = static_cast<float*>(params.out) + token * params.out_stride + head * head_dim;
     // Not "!= 0": a sum that is NaN must show.
     const float inverse = state.sum == 0.0f ? 0.0f : 1.0f / state.sum;
     for (int64_t d = 0; d < head_dim; ++d) target[d] = source[d] * inverse;
@@ -135,7 +135,7 @@ void attend(const AttentionParams& params, const Block& block, Scratch& scratch)
 
 void clear_padding(const AttentionParams& params, int64_t token) {
   const int64_t num_heads = params.heads.num_q_heads;
-  float* out = params.out + token * params.out_stride;
+  float* out = static_cast<float*>(params.out) + token * params.out_stride;
   std::fill(out, out + num_heads * params.heads.head_dim, 0.0f);
   if (params.lse != nullptr) {
     std::fill(params.lse + token * num_heads, params.lse + (token + 1) * num_heads, kNone);
