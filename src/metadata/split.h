@@ -52,16 +52,22 @@ HEADRACE_HOST_DEVICE constexpr int32_t active_workers(const SplitShape& shape, i
   return min_i32(shape.num_workers, num_units);
 }
 
+// a · b / c, rounded down, for results that fit. A GPU divides 64-bit numbers many times slower
+// than 32-bit ones.
+HEADRACE_HOST_DEVICE constexpr int32_t mul_div(int32_t a, int32_t b, int32_t c) {
+  const int64_t product = static_cast<int64_t>(a) * b;
+  return product <= INT32_MAX ? static_cast<int32_t>(product) / c
+                              : static_cast<int32_t>(product / c);
+}
+
 // First unit of worker w's range; num_units for workers without work.
 HEADRACE_HOST_DEVICE constexpr int32_t worker_begin(int32_t num_units, int32_t active, int32_t w) {
-  return w >= active ? num_units
-                     : static_cast<int32_t>(static_cast<int64_t>(num_units) * w / active);
+  return w >= active ? num_units : mul_div(num_units, w, active);
 }
 
 // The worker whose range holds the unit: the largest w with worker_begin(w) ≤ unit.
 HEADRACE_HOST_DEVICE constexpr int32_t worker_of(int32_t num_units, int32_t active, int32_t unit) {
   const int64_t scaled = (static_cast<int64_t>(unit) + 1) * active - 1;
-  // A GPU divides 64-bit numbers many times slower than 32-bit ones.
   return scaled <= INT32_MAX ? static_cast<int32_t>(scaled) / num_units
                              : static_cast<int32_t>(scaled / num_units);
 }
@@ -137,52 +143,77 @@ struct SplitPiece {
   bool whole = false;   // the row has no other piece: the partial result is the result
 };
 
+// Where a worker's range begins, for who has found it by other means than SplitWalk's own search.
+struct SplitStart {
+  int32_t num_units = 0;  // of the step
+  int32_t row = 0;        // that has the worker's first unit; any for a worker without work
+  int32_t row_begin = 0;  // unit_start[row]
+  int32_t row_end = 0;    // unit_start[row + 1]
+};
+
 // The pieces of one worker, in order:
 //   SplitWalk walk(split, worker);
 //   for (SplitPiece piece; walk.next(&piece);) ...
 class SplitWalk {
  public:
   HEADRACE_HOST_DEVICE SplitWalk(const SplitView& split, int32_t worker)
-      : split_(split), worker_(worker), num_units_(split.unit_start[split.num_rows]) {
-    active_ = active_workers(split.shape, num_units_);
-    unit_ = worker_begin(num_units_, active_, worker);
-    end_ = worker_begin(num_units_, active_, worker + 1);
+      : SplitWalk(split, worker, find_start(split, worker)) {}
+  HEADRACE_HOST_DEVICE SplitWalk(const SplitView& split, int32_t worker, const SplitStart& start)
+      : split_(split), worker_(worker), start_(start) {
+    active_ = active_workers(split.shape, start.num_units);
+    unit_ = worker_begin(start.num_units, active_, worker);
+    end_ = worker_begin(start.num_units, active_, worker + 1);
   }
 
   HEADRACE_HOST_DEVICE bool next(SplitPiece* piece) {
     if (unit_ >= end_) return false;
     const SplitShape& shape = split_.shape;
+    SplitStart& at = start_;
     // One search a worker; after that the next row with work is near.
-    if (row_ < 0) {
-      row_ = owner_of(split_.unit_start, split_.num_rows, unit_);
-    } else {
-      while (split_.unit_start[row_ + 1] <= unit_) ++row_;
+    while (at.row_end <= unit_) {
+      ++at.row;
+      at.row_begin = at.row_end;
+      at.row_end = split_.unit_start[at.row + 1];
     }
-    const int32_t row_begin = split_.unit_start[row_];
-    const int32_t row_end = split_.unit_start[row_ + 1];
-    const int32_t stop = shape.fixed ? unit_ + 1 : min_i32(row_end, end_);
-    const int32_t first = first_key(split_.context_len[row_], shape.window);
-    const int32_t first_unit = first / shape.unit_tokens;
+    const int32_t stop = shape.fixed ? unit_ + 1 : min_i32(at.row_end, end_);
+    // Lengths are loaded only where they are needed: a kernel waits for each load.
+    int32_t first = 0;
+    int32_t first_unit = 0;
+    if (shape.window != 0) {
+      first = first_key(split_.context_len[at.row], shape.window);
+      first_unit = first / shape.unit_tokens;
+    }
 
-    piece->row = row_;
-    piece->unit_begin = first_unit + unit_ - row_begin;
-    piece->unit_end = first_unit + stop - row_begin;
+    piece->row = at.row;
+    piece->unit_begin = first_unit + unit_ - at.row_begin;
+    piece->unit_end = first_unit + stop - at.row_begin;
     piece->key_begin = max_i32(first, piece->unit_begin * shape.unit_tokens);
-    piece->key_end = stop == row_end ? split_.seq_len[row_] : piece->unit_end * shape.unit_tokens;
-    const int32_t nth =
-        shape.fixed ? unit_ - row_begin : worker_ - worker_of(num_units_, active_, row_begin);
-    piece->partial = split_.partial_start[row_] + nth;
-    piece->whole = split_.partial_start[row_ + 1] - split_.partial_start[row_] == 1;
+    piece->key_end =
+        stop == at.row_end ? split_.seq_len[at.row] : piece->unit_end * shape.unit_tokens;
+    const int32_t nth = shape.fixed ? unit_ - at.row_begin
+                                    : worker_ - worker_of(start_.num_units, active_, at.row_begin);
+    piece->partial = split_.partial_start[at.row] + nth;
+    piece->whole = split_.partial_start[at.row + 1] - split_.partial_start[at.row] == 1;
     unit_ = stop;
     return true;
   }
 
  private:
+  HEADRACE_HOST_DEVICE static SplitStart find_start(const SplitView& split, int32_t worker) {
+    SplitStart start{.num_units = split.unit_start[split.num_rows]};
+    const int32_t active = active_workers(split.shape, start.num_units);
+    const int32_t unit = worker_begin(start.num_units, active, worker);
+    if (unit == start.num_units) return start;
+    start.row = owner_of(split.unit_start, split.num_rows, unit);
+    start.row_begin = split.unit_start[start.row];
+    start.row_end = split.unit_start[start.row + 1];
+    return start;
+  }
+
   SplitView split_;
   int32_t worker_;
-  int32_t num_units_;
+  SplitStart start_;  // row and its units move on with the walk
   int32_t active_ = 0;
-  int32_t row_ = -1;
   int32_t unit_ = 0;
   int32_t end_ = 0;
 };

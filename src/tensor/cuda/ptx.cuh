@@ -57,14 +57,21 @@ __device__ __forceinline__ void named_barrier_sync() {
 
 // --- copies from global to shared memory --------------------------------------------------------
 
+// How the L2 cache treats what passes through it once: first to go.
+__device__ __forceinline__ uint64_t streaming_policy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
 // One box of a tensor, at these coordinates (innermost first); its bytes count on `barrier`.
 __device__ __forceinline__ void tensor_copy_5d(void* to, const CUtensorMap* map, uint64_t* barrier,
-                                               int32_t c0, int32_t c1, int32_t c2, int32_t c3,
-                                               int32_t c4) {
+                                               uint64_t cache_policy, int32_t c0, int32_t c1,
+                                               int32_t c2, int32_t c3, int32_t c4) {
   asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "l"(cache_policy), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
+      "r"(c4)
       : "memory");
 }
 __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map) {

@@ -48,7 +48,7 @@ Result<CUtensorMap> encode_tensor_map(const void* data, const TensorMapShape& sh
   const CUresult result = encoder.value()(
       &map, element_type(shape.dtype), static_cast<uint32_t>(shape.rank), const_cast<void*>(data),
       shape.sizes.data(), shape.strides.data() + 1, shape.box.data(), kEveryElement.data(),
-      CU_TENSOR_MAP_INTERLEAVE_NONE, shape.swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, shape.swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     return invalid_argument("the copy engine cannot address this tensor (error " +

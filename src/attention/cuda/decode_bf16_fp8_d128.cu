@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/cuda/decode_instances.h"
+
+namespace headrace::attention {
+
+std::vector<DecodeInstance> decode_bf16_fp8_d128() {
+  return decode_instances_of<__nv_bfloat16, __nv_fp8_e4m3, 128>();
+}
+
+}  // namespace headrace::attention
