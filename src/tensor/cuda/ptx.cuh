@@ -74,6 +74,16 @@ __device__ __forceinline__ void tensor_copy_5d(void* to, const CUtensorMap* map,
       "r"(c4)
       : "memory");
 }
+// The same for bytes that others read too.
+__device__ __forceinline__ void tensor_copy_5d(void* to, const CUtensorMap* map, uint64_t* barrier,
+                                               int32_t c0, int32_t c1, int32_t c2, int32_t c3,
+                                               int32_t c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+}
 __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which prefill kernels are built: one head dim and type a file, each with and without a soft cap,
+// which works on every score. Windows, sinks and the log-sum-exp are run-time options: they touch
+// the edges of the work only.
+//
+//   head dim  models                     keys of a tile  what bounds the tile
+//   64        small Llamas, gpt-oss      128             nothing met yet
+//   128       Llama, Qwen3, Mistral      176             registers
+//   256       Qwen3-Next, Qwen3.5        80              shared memory
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "attention/cuda/prefill_params.cuh"
+#include "headrace/status.h"
+
+namespace headrace::attention {
+
+Status launch_prefill_bf16_d64(cudaStream_t stream, const PrefillKernelParams& params,
+                               bool soft_cap, int num_blocks);
+Status launch_prefill_bf16_d128(cudaStream_t stream, const PrefillKernelParams& params,
+                                bool soft_cap, int num_blocks);
+Status launch_prefill_bf16_d256(cudaStream_t stream, const PrefillKernelParams& params,
+                                bool soft_cap, int num_blocks);
+Status launch_prefill_fp16_d64(cudaStream_t stream, const PrefillKernelParams& params,
+                               bool soft_cap, int num_blocks);
+Status launch_prefill_fp16_d128(cudaStream_t stream, const PrefillKernelParams& params,
+                                bool soft_cap, int num_blocks);
+Status launch_prefill_fp16_d256(cudaStream_t stream, const PrefillKernelParams& params,
+                                bool soft_cap, int num_blocks);
+
+}  // namespace headrace::attention
