@@ -6,7 +6,8 @@
 #   tests/*_test.cc              test program tests_test, tests/*_slow_test.cc likewise
 #   src/<folder>/**/*_fuzz.cc    one libFuzzer program each (preset fuzz)
 #   bench/*_bench.cc             one benchmark program each
-#   src/<folder>/**/*.cu         object library hr_cuda (HEADRACE_CUDA)
+#   src/<folder>/**/*.cu         object library hr_cuda, or hr_cuda_hopper for kernels that need
+#                                Hopper (HEADRACE_CUDA)
 #   tests/gpu/*.cu               test program gpu_test (HEADRACE_CUDA)
 #   bench/gpu/*_bench.cu         one benchmark program each (HEADRACE_CUDA)
 #   src/cli/*.cc                 library headrace_cli_parts, and with main.cc the program headrace
@@ -127,10 +128,10 @@ function(headrace_benches)
   endforeach()
 endfunction()
 
-# How every CUDA source is compiled.
-function(headrace_cuda_target target)
+# How every CUDA source is compiled; `architectures` as CMake's CUDA_ARCHITECTURES.
+function(headrace_cuda_target target architectures)
   # 90a-real and not -arch=sm_90a, which compiles every kernel twice and breaks wgmma.
-  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90a-real)
+  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
   target_include_directories(${target} PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE CUDA::cudart_static)
@@ -141,11 +142,24 @@ function(headrace_cuda_target target)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
 endfunction()
 
-# CUDA sources of all folders, one object library: they are few and share their flags.
+# Instantiations of kernels made of Hopper's instructions (copy engine, wgmma). Launched on another
+# GPU they fail with kUnsupported.
+set(HEADRACE_HOPPER_SOURCES "/attention/cuda/(decode|prefill)_(bf16|fp16)_[a-z0-9_]+\\.cu$")
+
+# CUDA sources of all folders: two object libraries, for they are few and share their flags.
 function(headrace_cuda)
   headrace_glob(sources "src/*.cu")
+  set(hopper ${sources})
+  list(FILTER hopper INCLUDE REGEX "${HEADRACE_HOPPER_SOURCES}")
+  list(FILTER sources EXCLUDE REGEX "${HEADRACE_HOPPER_SOURCES}")
   add_library(hr_cuda OBJECT ${sources})
-  headrace_cuda_target(hr_cuda)
+  headrace_cuda_target(hr_cuda "${HEADRACE_CUDA_ARCHS}")
+  add_library(hr_cuda_hopper OBJECT ${hopper})
+  headrace_cuda_target(hr_cuda_hopper 90a-real)
+  # What doctor compares with the GPU.
+  string(REPLACE ";" "," architectures "${HEADRACE_CUDA_ARCHS}")
+  set_source_files_properties(src/engine/gpu_kernels.cc PROPERTIES
+    COMPILE_DEFINITIONS "HEADRACE_CUDA_ARCHS=\"${architectures}\"")
   set(CMAKE_CUDA17_STANDARD_COMPILE_OPTION "-std=c++20" PARENT_SCOPE)
   set(CMAKE_CUDA17_EXTENSION_COMPILE_OPTION "-std=c++20" PARENT_SCOPE)
 endfunction()
@@ -154,7 +168,7 @@ endfunction()
 function(headrace_gpu_tests)
   headrace_glob(sources "tests/gpu/*.cu")
   add_executable(gpu_test ${sources})
-  headrace_cuda_target(gpu_test)
+  headrace_cuda_target(gpu_test "${HEADRACE_CUDA_ARCHS}")
   target_include_directories(gpu_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(gpu_test PRIVATE headrace headrace_third_party headrace_test_support
                                          GTest::gtest GTest::gtest_main)
@@ -165,7 +179,7 @@ function(headrace_gpu_benches)
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})
-    headrace_cuda_target(${name})
+    headrace_cuda_target(${name} "${HEADRACE_CUDA_ARCHS}")
     target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     target_link_libraries(${name} PRIVATE headrace headrace_third_party)
   endforeach()

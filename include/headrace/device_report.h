@@ -17,11 +17,19 @@ struct CpuReport {
   int64_t memory_available_bytes = 0;  // the smaller of the machine's and the cgroup's
 };
 
+// How much of this program's GPU kernels a GPU can run.
+enum class KernelFit {
+  kNone,
+  kSome,  // metadata and writes into the KV cache; attention needs compute capability 9.0
+  kAll,
+};
+
 struct GpuReport {
   std::string name;
   int64_t memory_total_bytes = 0;
   int32_t compute_capability_major = 0;
   int32_t compute_capability_minor = 0;
+  KernelFit kernels = KernelFit::kNone;
 };
 
 struct DeviceReport {
@@ -30,6 +38,7 @@ struct DeviceReport {
   std::string driver_version;  // e.g. "580.65.06"; empty without a driver
   std::vector<GpuReport> gpus;
   bool built_with_cuda = false;
+  std::vector<std::string> kernel_architectures;  // compiled in: "90a"; empty without CUDA
   // One line each: what is missing and what to do about it. Empty when all is well.
   std::vector<std::string> advice;
 };

@@ -24,11 +24,18 @@ enum class LoadFormat {
   kDummy,  // seeded random weights from config.json alone; no tokenizer needed
 };
 
+enum class DeviceChoice {
+  kAuto,  // the CPU, in this version
+  kCpu,
+  kCuda,  // kInvalidArgument in this version; the message says what this machine lacks besides
+};
+
 // Zero means "choose": the engine sizes it from the model and the memory that is free.
 struct EngineOptions {
   std::string model = {};  // folder
   LoadFormat load_format = LoadFormat::kSafetensors;
   uint64_t dummy_seed = 0;
+  DeviceChoice device = DeviceChoice::kAuto;
   // Type of weights and KV cache; empty = weights as they lie in the checkpoint and an fp32 KV
   // cache. The CPU backend computes in fp32 whatever this says.
   std::optional<DType> dtype = {};

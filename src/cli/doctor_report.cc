@@ -22,12 +22,19 @@ std::string driver_line(const DeviceReport& report) {
   return report.driver_version.empty() ? "found, version unknown" : report.driver_version;
 }
 
+const char* fit_text(KernelFit fit) {
+  return fit == KernelFit::kAll    ? "all kernels fit"
+         : fit == KernelFit::kSome ? "some kernels fit"
+                                   : "no kernels fit";
+}
+
 void append_gpus(std::string& out, const DeviceReport& report) {
   if (report.gpus.empty()) out += "GPU      none\n";
   for (const GpuReport& gpu : report.gpus) {
-    out += fmt::format("GPU      {}, {}, compute capability {}.{}\n", gpu.name,
+    out += fmt::format("GPU      {}, {}, compute capability {}.{}{}\n", gpu.name,
                        memory_size(gpu.memory_total_bytes), gpu.compute_capability_major,
-                       gpu.compute_capability_minor);
+                       gpu.compute_capability_minor,
+                       report.built_with_cuda ? fmt::format(", {}", fit_text(gpu.kernels)) : "");
   }
 }
 
@@ -59,8 +66,9 @@ std::string doctor_text(const DeviceReport& report, const std::vector<std::strin
                      memory_size(cpu.memory_available_bytes));
   append_gpus(out, report);
   out += fmt::format("driver   {}\n", driver_line(report));
-  out +=
-      fmt::format("CUDA     {}\n", report.built_with_cuda ? "in this build" : "not in this build");
+  out += report.built_with_cuda ? fmt::format("CUDA     in this build, kernels for {}\n",
+                                              fmt::join(report.kernel_architectures, ", "))
+                                : "CUDA     not in this build\n";
   for (const std::string& failure : failures) out += fmt::format("broken   {}\n", failure);
   for (const std::string& advice : report.advice) out += fmt::format("advice   {}\n", advice);
   out += failures.empty() ? "ready to generate\n" : "cannot generate here\n";

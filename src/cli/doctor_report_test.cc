@@ -39,11 +39,17 @@ TEST(Doctor, ListsGpus) {
   report.driver_found = true;
   report.driver_version = "580.65.06";
   report.built_with_cuda = true;
-  report.gpus = {{"Some GPU", int64_t{139} << 30, 9, 0}};
+  report.kernel_architectures = {"80", "90a"};
+  report.gpus = {{"Some GPU", int64_t{139} << 30, 9, 0, KernelFit::kAll},
+                 {"Older GPU", int64_t{40} << 30, 8, 0, KernelFit::kSome},
+                 {"Other GPU", int64_t{8} << 30, 7, 5, KernelFit::kNone}};
   const std::string text = doctor_text(report, {});
-  EXPECT_THAT(text, HasSubstr("GPU      Some GPU, 139.0 GiB, compute capability 9.0\n"));
+  EXPECT_THAT(text,
+              HasSubstr("GPU      Some GPU, 139.0 GiB, compute capability 9.0, all kernels fit\n"));
+  EXPECT_THAT(text, HasSubstr("compute capability 8.0, some kernels fit\n"));
+  EXPECT_THAT(text, HasSubstr("compute capability 7.5, no kernels fit\n"));
   EXPECT_THAT(text, HasSubstr("driver   580.65.06\n"));
-  EXPECT_THAT(text, HasSubstr("CUDA     in this build\n"));
+  EXPECT_THAT(text, HasSubstr("CUDA     in this build, kernels for 80, 90a\n"));
   EXPECT_THAT(text, Not(HasSubstr("none")));
 }
 

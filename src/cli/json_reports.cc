@@ -10,6 +10,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+const char* fit_name(KernelFit fit) {
+  return fit == KernelFit::kAll ? "all" : fit == KernelFit::kSome ? "some" : "none";
+}
+
 // One line; bytes that are no UTF-8 (a token may be half a code point) become U+FFFD.
 std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -51,7 +55,8 @@ std::string device_json(const DeviceReport& report, const std::vector<std::strin
     gpus.push_back({{"name", gpu.name},
                     {"memory_total_bytes", gpu.memory_total_bytes},
                     {"compute_capability_major", gpu.compute_capability_major},
-                    {"compute_capability_minor", gpu.compute_capability_minor}});
+                    {"compute_capability_minor", gpu.compute_capability_minor},
+                    {"kernels", fit_name(gpu.kernels)}});
   }
   return line_of({{"version", version()},
                   {"cpu",
@@ -64,6 +69,7 @@ std::string device_json(const DeviceReport& report, const std::vector<std::strin
                   {"driver_found", report.driver_found},
                   {"driver_version", report.driver_version},
                   {"built_with_cuda", report.built_with_cuda},
+                  {"kernel_architectures", report.kernel_architectures},
                   {"gpus", gpus},
                   {"advice", report.advice},
                   {"failures", failures}});

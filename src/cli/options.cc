@@ -76,6 +76,14 @@ Status read_load_format(const CommandLine& line, LoadFormat& out) {
   return {};
 }
 
+Status read_device(const CommandLine& line, DeviceChoice& out) {
+  const OptionValue* value = line.find("--device");
+  if (value == nullptr || value->text == "auto") return {};
+  if (value->text != "cpu" && value->text != "cuda") return one_of(*value, "auto, cpu or cuda");
+  out = value->text == "cpu" ? DeviceChoice::kCpu : DeviceChoice::kCuda;
+  return {};
+}
+
 Status read_model(const CommandLine& line, std::string& out) {
   const OptionValue* value = line.find("--model");
   if (value == nullptr || value->text.empty()) {
@@ -142,6 +150,7 @@ Result<GenerateOptions> generate_options(const CommandLine& line) {
   out.engine.max_num_seqs = 1;
   HEADRACE_RETURN_IF_ERROR(read_model(line, out.engine.model));
   HEADRACE_RETURN_IF_ERROR(read_load_format(line, out.engine.load_format));
+  HEADRACE_RETURN_IF_ERROR(read_device(line, out.engine.device));
   HEADRACE_RETURN_IF_ERROR(read_dtype(line, out.engine.dtype));
   HEADRACE_RETURN_IF_ERROR(read_int32(line, "--max-model-len", out.engine.max_model_len));
   HEADRACE_RETURN_IF_ERROR(read_int32(line, "--page-size", out.engine.page_size));

@@ -43,6 +43,7 @@ TEST(GenerateOptions, BuiltInValues) {
   const GenerateOptions options = generate_of({"--prompt", "x"});
   EXPECT_EQ(options.engine.model, "m");
   EXPECT_EQ(options.engine.load_format, LoadFormat::kSafetensors);
+  EXPECT_EQ(options.engine.device, DeviceChoice::kAuto);
   EXPECT_EQ(options.engine.dtype, std::nullopt);
   EXPECT_EQ(options.engine.num_threads, 0);
   EXPECT_EQ(options.engine.max_model_len, 0);
@@ -65,10 +66,11 @@ TEST(GenerateOptions, DefaultsInHelpAreTheBuiltInOnes) {
     args.emplace_back(spec.name);
     args.emplace_back(spec.fallback);
   }
-  ASSERT_EQ(args.size(), 2u + 2u * 12u);
+  ASSERT_EQ(args.size(), 2u + 2u * 13u);
   const GenerateOptions spelled = generate_of(args);
   const GenerateOptions built_in = generate_of({"--prompt", "x"});
   EXPECT_EQ(spelled.engine.load_format, built_in.engine.load_format);
+  EXPECT_EQ(spelled.engine.device, built_in.engine.device);
   EXPECT_EQ(spelled.engine.dtype, built_in.engine.dtype);
   EXPECT_EQ(spelled.engine.num_threads, built_in.engine.num_threads);
   EXPECT_EQ(spelled.engine.max_model_len, built_in.engine.max_model_len);
@@ -88,7 +90,9 @@ TEST(GenerateOptions, ReadsEveryOption) {
        "--page-size",   "64",     "--threads",    "2",    "--chat",          "Ge 1:1",
        "--system",      "Be",     "--max-tokens", "9",    "--temperature",   "0.5",
        "--top-k",       "40",     "--top-p",      "0.9",  "--seed",          "18446744073709551615",
-       "--ignore-eos",  "--json", "--num-pages",  "77",   "--memory-bytes",  "5000000000"});
+       "--ignore-eos",  "--json", "--num-pages",  "77",   "--memory-bytes",  "5000000000",
+       "--device",      "cuda"});
+  EXPECT_EQ(options.engine.device, DeviceChoice::kCuda);
   EXPECT_EQ(options.engine.num_pages, 77);
   EXPECT_EQ(options.engine.memory_bytes, 5000000000);
   EXPECT_EQ(options.engine.load_format, LoadFormat::kDummy);
@@ -123,6 +127,7 @@ TEST(GenerateOptions, ErrorsNameWhereTheValueCameFrom) {
   EXPECT_THAT(error("--top-p", "1.01"), HasSubstr("at most 1"));
   EXPECT_THAT(error("--seed", "-1"), HasSubstr("--seed: '-1'"));
   EXPECT_THAT(error("--dtype", "int8"), HasSubstr("auto, bf16, fp16 or fp32"));
+  EXPECT_THAT(error("--device", "gpu"), HasSubstr("auto, cpu or cuda"));
   EXPECT_THAT(error("--load-format", "gguf"), HasSubstr("auto, safetensors or dummy"));
   EXPECT_THAT(generate_error({"--prompt", "x", "--json=maybe"}), HasSubstr("--json: 'maybe'"));
   EXPECT_THAT(generate_error(prompt, {{"HEADRACE_TOP_K", "many"}}),

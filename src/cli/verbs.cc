@@ -21,6 +21,8 @@ VerbSpec generate_verb() {
           {"--load-format", "FORMAT", "auto", "Model",
            "auto or safetensors: weights from the folder;\n"
            "dummy: seeded random weights from config.json alone"},
+          {"--device", "DEVICE", "auto", "Model",
+           "auto or cpu: the CPU; cuda: an error, since this version\nruns no model on a GPU"},
           {"--dtype", "TYPE", "auto", "Model",
            "type of weights and KV cache: auto (as stored), bf16, fp16\nor fp32"},
           {"--max-model-len", "N", "0", "Model",

@@ -3,6 +3,7 @@
 #include "headrace/device_report.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "base/cpu_features.h"
 #include "base/thread_pool.h"
+#include "engine/gpu_kernels.h"
 #include "engine/gpu_probe.h"
 #include "engine/host_memory.h"
 
@@ -22,8 +24,6 @@ constexpr bool kBuiltWithCuda = true;
 constexpr bool kBuiltWithCuda = false;
 #endif
 
-// The kernels are written for this and newer ones.
-constexpr int32_t kLeastComputeCapability = 9;
 constexpr int64_t kLittleMemoryBytes = int64_t{1} << 30;
 
 // "model name : …" on x86, "Model" or "Hardware" on others.
@@ -64,11 +64,12 @@ void advise(const engine::GpuProbe& probe, DeviceReport& report) {
         "a container, that the GPU is passed in");
   }
   for (const GpuReport& gpu : report.gpus) {
-    if (gpu.compute_capability_major < kLeastComputeCapability) {
-      say(fmt::format(
-          "{} has compute capability {}.{}: the GPU kernels need {}.0 (Hopper) or newer", gpu.name,
-          gpu.compute_capability_major, gpu.compute_capability_minor, kLeastComputeCapability));
-    }
+    if (!report.built_with_cuda || gpu.kernels == KernelFit::kAll) continue;
+    say(fmt::format(
+        "{} has compute capability {}.{}: {} of the kernels of this build ({}) run there", gpu.name,
+        gpu.compute_capability_major, gpu.compute_capability_minor,
+        gpu.kernels == KernelFit::kSome ? "some" : "none",
+        fmt::join(report.kernel_architectures, ", ")));
   }
   if (!report.gpus.empty()) {
     say("a GPU is there, but this version runs models on the CPU only");
@@ -90,7 +91,12 @@ DeviceReport device_report() {
   report.driver_found = probe.driver_found;
   report.driver_version = probe.driver_version;
   report.built_with_cuda = kBuiltWithCuda;
+  report.kernel_architectures = engine::kernel_architectures();
   report.gpus = std::move(probe.gpus);
+  for (GpuReport& gpu : report.gpus) {
+    gpu.kernels = engine::kernel_fit(report.kernel_architectures, gpu.compute_capability_major,
+                                     gpu.compute_capability_minor);
+  }
   advise(probe, report);
   return report;
 }

@@ -7,8 +7,10 @@
 
 #include "base/log.h"
 #include "engine/engine_impl.h"
+#include "engine/gpu_kernels.h"
 #include "engine/host_memory.h"
 #include "engine/sizing.h"
+#include "headrace/device_report.h"
 #include "model/model.h"
 #include "ops/backend.h"
 
@@ -62,6 +64,9 @@ Result<engine::EngineSizes> choose_sizes(const EngineOptions& options, const mod
 
 Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options) {
   HEADRACE_RETURN_IF_ERROR(engine::check_options(options));
+  if (options.device == DeviceChoice::kCuda) {
+    return invalid_argument("device cuda: " + engine::why_not_cuda(device_report()));
+  }
   engine::EngineParts parts;
   HEADRACE_ASSIGN_OR_RETURN(parts.model,
                             model::load_model(load_options(options), ops::cpu_backend()));
