@@ -66,6 +66,9 @@ function(headrace_test_program name label)
   if(name MATCHES "^cli_")
     target_link_libraries(${name} PRIVATE headrace_cli_parts)
   endif()
+  if(name MATCHES "^engine_")
+    add_dependencies(${name} fake_cuda_driver)
+  endif()
   if(name MATCHES "^(cli|tests)_")  # their end-to-end tests run the program
     add_dependencies(${name} headrace_cli)
   endif()
@@ -92,6 +95,9 @@ function(headrace_tests)
   target_compile_definitions(headrace_test_support PRIVATE
     HEADRACE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}"
     HEADRACE_BINARY_DIR="${CMAKE_CURRENT_BINARY_DIR}")
+  # Stands in for the GPU driver's library, which tests load by its path.
+  add_library(fake_cuda_driver MODULE tests/fakes/cuda_driver.cc)
+  target_link_libraries(fake_cuda_driver PRIVATE headrace_flags)
   foreach(folder IN LISTS HEADRACE_FOLDERS ITEMS cli tests)
     if(folder STREQUAL "tests")
       headrace_glob(sources "tests/*_test.cc")

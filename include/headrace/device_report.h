@@ -35,7 +35,8 @@ struct GpuReport {
 struct DeviceReport {
   CpuReport cpu;
   bool driver_found = false;
-  std::string driver_version;  // e.g. "580.65.06"; empty without a driver
+  std::string driver_version;       // e.g. "580.65.06"; empty without a driver
+  int32_t driver_cuda_version = 0;  // newest CUDA that the driver serves: 13000 for 13.0
   std::vector<GpuReport> gpus;
   bool built_with_cuda = false;
   std::vector<std::string> kernel_architectures;  // compiled in: "90a"; empty without CUDA

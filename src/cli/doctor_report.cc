@@ -19,7 +19,12 @@ std::string memory_size(int64_t bytes) {
 
 std::string driver_line(const DeviceReport& report) {
   if (!report.driver_found) return "none";
-  return report.driver_version.empty() ? "found, version unknown" : report.driver_version;
+  std::string line = report.driver_version.empty() ? "version unknown" : report.driver_version;
+  if (report.driver_cuda_version > 0) {
+    line += fmt::format(", serves CUDA {}.{}", report.driver_cuda_version / 1000,
+                        report.driver_cuda_version % 1000 / 10);
+  }
+  return line;
 }
 
 const char* fit_text(KernelFit fit) {

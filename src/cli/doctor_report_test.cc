@@ -38,6 +38,7 @@ TEST(Doctor, ListsGpus) {
   DeviceReport report = laptop();
   report.driver_found = true;
   report.driver_version = "580.65.06";
+  report.driver_cuda_version = 13000;
   report.built_with_cuda = true;
   report.kernel_architectures = {"80", "90a"};
   report.gpus = {{"Some GPU", int64_t{139} << 30, 9, 0, KernelFit::kAll},
@@ -48,7 +49,7 @@ TEST(Doctor, ListsGpus) {
               HasSubstr("GPU      Some GPU, 139.0 GiB, compute capability 9.0, all kernels fit\n"));
   EXPECT_THAT(text, HasSubstr("compute capability 8.0, some kernels fit\n"));
   EXPECT_THAT(text, HasSubstr("compute capability 7.5, no kernels fit\n"));
-  EXPECT_THAT(text, HasSubstr("driver   580.65.06\n"));
+  EXPECT_THAT(text, HasSubstr("driver   580.65.06, serves CUDA 13.0\n"));
   EXPECT_THAT(text, HasSubstr("CUDA     in this build, kernels for 80, 90a\n"));
   EXPECT_THAT(text, Not(HasSubstr("none")));
 }

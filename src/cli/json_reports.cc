@@ -68,6 +68,7 @@ std::string device_json(const DeviceReport& report, const std::vector<std::strin
                     {"memory_available_bytes", report.cpu.memory_available_bytes}}},
                   {"driver_found", report.driver_found},
                   {"driver_version", report.driver_version},
+                  {"driver_cuda_version", report.driver_cuda_version},
                   {"built_with_cuda", report.built_with_cuda},
                   {"kernel_architectures", report.kernel_architectures},
                   {"gpus", gpus},

@@ -24,6 +24,8 @@ constexpr bool kBuiltWithCuda = true;
 constexpr bool kBuiltWithCuda = false;
 #endif
 
+// Of the CUDA runtime that is linked in. Drivers serve every runtime of their own major version.
+constexpr int32_t kCudaMajor = 13;
 constexpr int64_t kLittleMemoryBytes = int64_t{1} << 30;
 
 // "model name : …" on x86, "Model" or "Hardware" on others.
@@ -63,6 +65,13 @@ void advise(const engine::GpuProbe& probe, DeviceReport& report) {
     say("an NVIDIA driver but no GPU that this process may use: check CUDA_VISIBLE_DEVICES and, in "
         "a container, that the GPU is passed in");
   }
+  if (report.built_with_cuda && report.driver_cuda_version > 0 &&
+      report.driver_cuda_version / 1000 < kCudaMajor) {
+    say(fmt::format(
+        "the driver serves CUDA {}.{} and this build needs {}: update the driver (580 or "
+        "newer)",
+        report.driver_cuda_version / 1000, report.driver_cuda_version % 1000 / 10, kCudaMajor));
+  }
   for (const GpuReport& gpu : report.gpus) {
     if (!report.built_with_cuda || gpu.kernels == KernelFit::kAll) continue;
     say(fmt::format(
@@ -90,6 +99,7 @@ DeviceReport device_report() {
   engine::GpuProbe probe = engine::probe_gpus();
   report.driver_found = probe.driver_found;
   report.driver_version = probe.driver_version;
+  report.driver_cuda_version = probe.cuda_version;
   report.built_with_cuda = kBuiltWithCuda;
   report.kernel_architectures = engine::kernel_architectures();
   report.gpus = std::move(probe.gpus);

@@ -68,6 +68,22 @@ TEST(EngineDeviceReportTest, ALibraryThatIsNoDriverIsAProblem) {
   EXPECT_THAT(probe.problem, HasSubstr("lacks functions"));
 }
 
+TEST(EngineDeviceReportTest, AsksTheDriverForEveryGpu) {
+  const auto probe = probe_gpus({.driver_library = test::binary_dir() + "/libfake_cuda_driver.so",
+                                 .version_file = "/nowhere"});
+  EXPECT_TRUE(probe.driver_found);
+  EXPECT_EQ(probe.driver_version, "");
+  EXPECT_EQ(probe.cuda_version, 13000);
+  EXPECT_EQ(probe.problem, "");
+  ASSERT_EQ(probe.gpus.size(), 2u);
+  EXPECT_EQ(probe.gpus[0].name, "Fake GPU 0");
+  EXPECT_EQ(probe.gpus[0].memory_total_bytes, int64_t{139} << 30);
+  EXPECT_EQ(probe.gpus[0].compute_capability_major, 9);
+  EXPECT_EQ(probe.gpus[1].name, "Fake GPU 1");
+  EXPECT_EQ(probe.gpus[1].compute_capability_major, 8);
+  EXPECT_EQ(probe.gpus[1].compute_capability_minor, 9);
+}
+
 TEST(EngineVersionTest, IsTheProjectsVersion) {
   std::ifstream file(test::source_dir() + "/CMakeLists.txt");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -34,6 +34,7 @@ bool find(void* library, const char* name, Function*& function) {
 
 struct Driver {
   CuResult (*init)(unsigned flags) = nullptr;
+  CuResult (*driver_get_version)(int* version) = nullptr;
   CuResult (*device_get_count)(int* count) = nullptr;
   CuResult (*device_get)(int* device, int ordinal) = nullptr;
   CuResult (*device_get_name)(char* name, int length, int device) = nullptr;
@@ -41,7 +42,9 @@ struct Driver {
   CuResult (*device_get_attribute)(int* value, int attribute, int device) = nullptr;
 
   bool load(void* library) {
-    return find(library, "cuInit", init) && find(library, "cuDeviceGetCount", device_get_count) &&
+    return find(library, "cuInit", init) &&
+           find(library, "cuDriverGetVersion", driver_get_version) &&
+           find(library, "cuDeviceGetCount", device_get_count) &&
            find(library, "cuDeviceGet", device_get) &&
            find(library, "cuDeviceGetName", device_get_name) &&
            find(library, "cuDeviceTotalMem_v2", device_total_mem) &&
@@ -104,6 +107,7 @@ GpuProbe probe_gpus(const GpuProbeSources& sources) {
                                 sources.driver_library);
     return probe;
   }
+  driver.driver_get_version(&probe.cuda_version);
   const CuResult started = driver.init(0);
   if (started == kCuErrorNoDevice) return probe;
   int count = 0;

@@ -3,6 +3,7 @@
 // the program links to it, so that one binary runs with and without a GPU.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace headrace::engine {
 struct GpuProbe {
   bool driver_found = false;
   std::string driver_version;  // "580.65.06"; empty if only the library is there and says nothing
+  int32_t cuda_version = 0;    // newest CUDA that the driver serves: 13000 for 13.0; 0: unknown
   std::vector<GpuReport> gpus;
   std::string problem;  // what went wrong though a driver is there, with what to do; else empty
 };
