@@ -24,7 +24,7 @@
 
 namespace headrace::bench {
 
-// A round of copies reads this much, so that what the L2 cache (50 MB on H200) keeps of a small
+// A round of copies reads this much, so that what the L2 cache keeps of a small
 // case does not show; but no more than kMaxCopies.
 inline constexpr double kRoundBytes = 256e6;
 inline constexpr int kMaxCopies = 64;

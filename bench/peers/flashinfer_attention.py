@@ -36,6 +36,8 @@ ROUND_BYTES = 256e6  # as in attention_bench: a round reads this much, but of at
 MAX_COPIES = 64
 POOL_TOKENS = 256 * 2048 + 16384
 SPLIT_TOKENS = 2048
+# With an fp8 cache xqa computes in fp8 throughout, to 0.036.
+TOLERANCE = {"bf16": 1e-2, "fp8": 5e-2}
 BUSY_CYCLES = 4_000_000  # about 2 ms of GPU time
 GPU = torch.device("cuda")
 BF16 = torch.bfloat16
@@ -263,7 +265,7 @@ class Attention:
                 out = calls[0]()
                 out = out[0] if isinstance(out, tuple) else out
                 error = error_of(case, out)
-                if not error < 2e-2:
+                if not error < TOLERANCE[case.kv]:
                     raise RuntimeError(f"wrong result, relative error {error:.3f}")
                 graphs[name] = Graph(calls)
             except Exception as problem:  # a backend may lack the shape; the others go on
