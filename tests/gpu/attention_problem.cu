@@ -389,8 +389,7 @@ std::string GpuAttentionProblem::check(RowSet rows, double tolerance) {
     const int32_t row = step.token_row[token];
     const RowKind kind = row < 0 ? RowKind::kPadding : step.kind[row];
     const bool is_prefill = kind == RowKind::kPrefill;
-    const bool written =
-        row < 0 || rows == RowSet::kAll || (rows == RowSet::kPrefill) == is_prefill;
+    const bool written = rows == RowSet::kAll || (rows == RowSet::kPrefill) == is_prefill;
     for (int64_t head = 0; head < num_heads; ++head) {
       const int64_t vector = token * num_heads + head;
       double error = 0.0;

@@ -42,7 +42,7 @@ test::TestRow decode_row(int32_t seq_len);
 test::TestRow verify_row(int32_t seq_len, int32_t query_len);
 test::TestRow prefill_row(int32_t query_len, int32_t context_len = 0);
 
-// Whose tokens a kernel writes. Padding tokens are zero (lse −inf) after each.
+// Whose tokens a kernel writes. Padding tokens are the decode kernel's too: zero, lse −inf.
 enum class RowSet { kDecode, kPrefill, kAll };
 
 // Throw std::runtime_error with the status' message.

@@ -3,17 +3,12 @@
 // lengths, replays of one captured graph, equality of bits.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <numeric>
-#include <optional>
-#include <set>
-#include <tuple>
 #include <vector>
 
 #include "attention/cuda/decode.h"
 #include "metadata/index.h"
 #include "tests/gpu/attention_problem.h"
+#include "tests/gpu/pairwise.h"
 #include "tests/support/random_steps.h"
 
 namespace headrace::attention {
@@ -98,14 +93,9 @@ std::vector<TestRow> awkward_rows(int32_t page_size, int32_t max_query_len) {
   return rows;
 }
 
-// What is combined with what: each axis has a number of values, a case picks one of each.
-struct Axes {
-  static constexpr int kNum = 12;
-  static constexpr int kSizes[kNum] = {4, 3, 9, 4, 7, 2, 5, 2, 2, 3, 2, 4};
-};
-using Choice = std::array<int, Axes::kNum>;
-
-Case case_of(const Choice& choice) {
+// Axes: dtypes, head dim, group, key heads, page size, layout + scales, window, soft cap + split by
+// window, sinks + padded strides, query length, fixed cut, workers + unit.
+Case case_of(const std::vector<int>& choice) {
   constexpr DType kIo[] = {DType::kBF16, DType::kF16, DType::kBF16, DType::kF16};
   constexpr DType kKv[] = {DType::kBF16, DType::kF16, DType::kFP8E4M3, DType::kFP8E4M3};
   constexpr int32_t kGroups[] = {1, 2, 3, 4, 5, 6, 7, 8, 16};
@@ -137,50 +127,8 @@ Case case_of(const Choice& choice) {
   return c;
 }
 
-// Every pair of values of two axes stands in some case.
-std::vector<Choice> pairwise_choices() {
-  using Pair = std::tuple<int, int, int, int>;
-  std::set<Pair> missing;
-  const auto pairs_of = [](const Choice& choice) {
-    std::vector<Pair> pairs;
-    for (int a = 0; a < Axes::kNum; ++a) {
-      for (int b = a + 1; b < Axes::kNum; ++b) pairs.emplace_back(a, b, choice[a], choice[b]);
-    }
-    return pairs;
-  };
-  for (int a = 0; a < Axes::kNum; ++a) {
-    for (int b = a + 1; b < Axes::kNum; ++b) {
-      for (int i = 0; i < Axes::kSizes[a]; ++i) {
-        for (int j = 0; j < Axes::kSizes[b]; ++j) missing.emplace(a, b, i, j);
-      }
-    }
-  }
-  Random random(5);
-  std::vector<Choice> choices;
-  while (!missing.empty()) {
-    Choice best{};
-    size_t best_covers = 0;
-    for (int attempt = 0; attempt < 60; ++attempt) {
-      Choice choice;
-      for (int a = 0; a < Axes::kNum; ++a) choice[a] = random.in(0, Axes::kSizes[a] - 1);
-      const auto& [a, b, i, j] = *missing.begin();
-      choice[a] = i;
-      choice[b] = j;
-      size_t covers = 0;
-      for (const Pair& pair : pairs_of(choice)) covers += missing.count(pair);
-      if (covers > best_covers) {
-        best = choice;
-        best_covers = covers;
-      }
-    }
-    for (const Pair& pair : pairs_of(best)) missing.erase(pair);
-    choices.push_back(best);
-  }
-  return choices;
-}
-
 TEST(DecodeGpu, EveryPairOfOptions) {
-  for (const Choice& choice : pairwise_choices()) {
+  for (const auto& choice : test::pairwise_choices({4, 3, 9, 4, 7, 2, 5, 2, 2, 3, 2, 4})) {
     const Case c = case_of(choice);
     EXPECT_EQ(run_case(c, awkward_rows(c.shape.page_size, c.max_query_len)), "") << describe(c);
   }

@@ -253,6 +253,7 @@ TEST(CudaStatus, NamesErrorAndCall) {
   const Result<Buffer> huge = Buffer::allocate(Device::kCuda, size_t{1} << 50);
   EXPECT_EQ(huge.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(huge.status().message().find("cudaMalloc"), std::string::npos);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(Traits::kThreads, 2)
     }
     for (int i = 0; i < kTasks; ++i) {
       ptx::mbarrier_init(&queue.full[i], 1);
-      ptx::mbarrier_init(&queue.empty[i], Traits::kConsumerWarps);
+      ptx::mbarrier_init(&queue.empty[i], Traits::kConsumers);
     }
     ptx::fence_mbarrier_init();
   }
@@ -69,8 +69,7 @@ __global__ void __launch_bounds__(Traits::kThreads, 2)
   while (true) {
     ptx::mbarrier_wait(&queue.full[position.slot], position.phase);
     const PieceTask task = queue.tasks[position.slot];
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&queue.empty[position.slot]);
+    ptx::mbarrier_arrive(&queue.empty[position.slot]);
     position.advance();
     if (task.key_end == 0) break;
     consumer.run(task);

@@ -46,8 +46,8 @@ inline constexpr int kTasks = 2;
 
 struct TaskQueue {
   PieceTask* tasks;  // [kTasks]
-  uint64_t* full;    // [kTasks]
-  uint64_t* empty;   // [kTasks]
+  uint64_t* full;    // [kTasks] the task is there
+  uint64_t* empty;   // [kTasks] every consumer thread has read it
 };
 
 // Keys of one piece of the plan, in tiles from the 16-key boundary at or below its first key.

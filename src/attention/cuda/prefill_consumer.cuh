@@ -192,9 +192,7 @@ class PrefillConsumer {
     if (thread() == 0) ptx::mbarrier_arrive(&shared_.values_empty[values_.stage]);
     values_.advance();
   }
-  __device__ __forceinline__ void release_item() {
-    if (thread() == 0) ptx::mbarrier_arrive(&shared_.item_empty);
-  }
+  __device__ __forceinline__ void release_item() { ptx::mbarrier_arrive(&shared_.item_empty); }
   __device__ __forceinline__ void store(const PrefillItem& item, const PrefillSoftmax& state,
                                         const float (&out)[kOutputs]) const {
 #pragma unroll

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(Traits::kThreads, 1)
       ptx::mbarrier_init(&shared.values_empty[i], Traits::kConsumers);
     }
     ptx::mbarrier_init(&shared.item_full, 1);
-    ptx::mbarrier_init(&shared.item_empty, Traits::kConsumers);
+    ptx::mbarrier_init(&shared.item_empty, Traits::kConsumers * 128);  // every consumer thread
     ptx::fence_mbarrier_init();
   }
   __syncthreads();
