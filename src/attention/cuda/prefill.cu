@@ -21,9 +21,10 @@ Result<int> count_multiprocessors() {
 }
 
 // Never more than there can be pieces of work in a step within the limits.
-int count_blocks(const AttentionParams& params, int num_multiprocessors) {
+int count_blocks(const AttentionParams& params, const PrefillConfig& config,
+                 int num_multiprocessors) {
   const metadata::Limits& limits = params.step.limits;
-  const int64_t pieces = (int64_t{limits.max_tokens} / kPrefillBlockQueries + limits.max_rows) *
+  const int64_t pieces = (int64_t{limits.max_tokens} / config.tile.queries() + limits.max_rows) *
                          params.heads.num_q_heads;
   return static_cast<int>(std::clamp<int64_t>(pieces, 1, num_multiprocessors));
 }
@@ -51,7 +52,7 @@ Status launch_prefill(cudaStream_t stream, const AttentionParams& params, Prefil
   HEADRACE_ASSIGN_OR_RETURN(const PrefillKernelParams kernel_params,
                             make_prefill_params(params, config, queue));
   return find_launch(config)(stream, kernel_params, config.soft_cap,
-                             count_blocks(params, num_multiprocessors.value()));
+                             count_blocks(params, config, num_multiprocessors.value()));
 }
 
 }  // namespace headrace::attention

@@ -11,9 +11,10 @@ bool is_multiple(int64_t value, int64_t of) { return value % of == 0; }
 }  // namespace
 
 std::string PrefillConfig::to_string() const {
-  return std::string("prefill ") + dtype_name(dtype) + " d" + std::to_string(head_dim) +
-         ", 128 queries x " + std::to_string(keys_per_tile) + " keys, boxes of " +
-         std::to_string(box_tokens) + " tokens" + (soft_cap ? ", soft cap" : "");
+  return std::string("prefill ") + dtype_name(dtype) + " d" + std::to_string(head_dim) + ", " +
+         std::to_string(tile.queries()) + " queries x " + std::to_string(tile.keys) +
+         " keys, boxes of " + std::to_string(box_tokens) + " tokens" +
+         (soft_cap ? ", soft cap" : "");
 }
 
 Result<PrefillConfig> choose_prefill_kernel(const AttentionParams& params) {
@@ -22,8 +23,8 @@ Result<PrefillConfig> choose_prefill_kernel(const AttentionParams& params) {
   config.dtype = params.io_dtype;
   config.head_dim = params.heads.head_dim;
   config.soft_cap = params.soft_cap > 0.0f;
-  config.keys_per_tile = prefill_keys_per_tile(config.head_dim);
-  if (config.keys_per_tile == 0) {
+  config.tile = prefill_tile(config.head_dim, config.soft_cap);
+  if (config.tile.keys == 0) {
     return unsupported("head_dim " + std::to_string(config.head_dim) + " is not 64, 128 or 256");
   }
   if (config.dtype != DType::kBF16 && config.dtype != DType::kF16) {
@@ -49,7 +50,7 @@ Result<PrefillConfig> choose_prefill_kernel(const AttentionParams& params) {
       !is_multiple(params.out_stride, 2)) {
     return unsupported("q, cache or out not aligned");
   }
-  config.box_tokens = std::gcd(cache.page_size, config.keys_per_tile);
+  config.box_tokens = std::gcd(cache.page_size, config.tile.keys);
   return config;
 }
 

@@ -41,7 +41,7 @@ TEST(PrefillConfig, PrintsWhatRuns) {
   EXPECT_EQ(chosen(params),
             "prefill fp16 d128, 128 queries x 176 keys, boxes of 16 tokens, soft cap");
   EXPECT_EQ(chosen(usual_params(64, 1024)),
-            "prefill bf16 d64, 128 queries x 128 keys, boxes of 128 tokens");
+            "prefill bf16 d64, 192 queries x 128 keys, boxes of 128 tokens");
   EXPECT_EQ(chosen(usual_params(256, 528)),
             "prefill bf16 d256, 128 queries x 80 keys, boxes of 16 tokens");
 }
@@ -54,10 +54,10 @@ TEST(PrefillConfig, BoxesTileEveryPage) {
       ASSERT_TRUE(config.ok()) << config.status().message();
       const int32_t box = config.value().box_tokens;
       EXPECT_EQ(page_size % box, 0);
-      EXPECT_EQ(config.value().keys_per_tile % box, 0);
+      EXPECT_EQ(config.value().tile.keys % box, 0);
       EXPECT_EQ(box % 8, 0);
       EXPECT_LE(box / 8, 256);
-      EXPECT_LE(config.value().keys_per_tile / box, 32);
+      EXPECT_LE(config.value().tile.keys / box, 32);
     }
   }
 }

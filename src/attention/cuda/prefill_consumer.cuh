@@ -219,7 +219,7 @@ class PrefillConsumer {
 
   const PrefillKernelParams& params_;
   Shared& shared_;
-  const int number_;  // 0 or 1
+  const int number_;
   RingPlace<Traits::kStages> keys_;
   RingPlace<Traits::kStages> values_;
 };

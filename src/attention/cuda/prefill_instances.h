@@ -4,7 +4,7 @@
 // the edges of the work only.
 //
 //   head dim  models                     keys of a tile  what bounds the tile
-//   64        small Llamas, gpt-oss      128             nothing met yet
+//   64        small Llamas, gpt-oss      128             registers, of three warpgroups
 //   128       Llama, Qwen3, Mistral      176             registers
 //   256       Qwen3-Next, Qwen3.5        80              shared memory
 #pragma once

@@ -2,12 +2,12 @@
 // Prefill attention on Hopper: causal softmax attention of a row's new tokens over its pages,
 //   o = softmax(scale · q Kᵀ [soft-capped] [+ sink]) V.
 //
-// A block of threads takes items (128 queries of one row, one query head) until none is left. One
-// producer warp finds the items and lets the copy engine fill rings of K and V tiles; two consumer
-// warpgroups own 64 queries each and keep scores, weights and output in registers:
+// A block of threads takes items (64 queries a warpgroup, of one row and one query head) until none
+// is left. One producer warp finds the items and lets the copy engine fill rings of K and V tiles;
+// the consumer warpgroups keep scores, weights and output in registers:
 //   S = Q Kᵀ of tile j and O += P V of tile j + 1 run on the tensor cores while the warpgroup makes
-//   the softmax of tile j; left to themselves the two warpgroups fall out of step, so that one's
-//   products fill the other's gaps (strict turns by named barriers measured 1.5 to 8 % slower).
+//   the softmax of tile j; left to themselves the warpgroups fall out of step, so that one's
+//   products fill another's gaps (strict turns by named barriers measured 1.5 to 8 % slower).
 // Tiles go from the last key to the first, so that causal masks fall on the first ones.
 //
 // Keys past the sequence's end are masked by selection; V rows there are set to zero, since the

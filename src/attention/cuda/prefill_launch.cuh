@@ -27,11 +27,10 @@ Status launch_prefill_instance(cudaStream_t stream, const PrefillKernelParams& p
 template <typename T, int kHeadDim>
 Status launch_prefill_kernel(cudaStream_t stream, const PrefillKernelParams& params, bool soft_cap,
                              int num_blocks) {
-  constexpr int kKeys = prefill_keys_per_tile(kHeadDim);
-  return soft_cap ? launch_prefill_instance<PrefillTraits<T, kHeadDim, kKeys, true>>(stream, params,
-                                                                                     num_blocks)
-                  : launch_prefill_instance<PrefillTraits<T, kHeadDim, kKeys, false>>(
-                        stream, params, num_blocks);
+  return soft_cap
+             ? launch_prefill_instance<PrefillTraits<T, kHeadDim, true>>(stream, params, num_blocks)
+             : launch_prefill_instance<PrefillTraits<T, kHeadDim, false>>(stream, params,
+                                                                          num_blocks);
 }
 
 }  // namespace headrace::attention

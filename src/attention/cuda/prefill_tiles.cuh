@@ -2,8 +2,8 @@
 // Shapes of the prefill kernel and its shared memory, through which the producer warp
 // (prefill_producer.cuh) feeds the consumer warpgroups (prefill_consumer.cuh).
 //
-// Matrices of rows × D lie in atoms of 8 rows × 128 bytes (wgmma.cuh). Q: [2 warpgroups][D / 64]
-// [64 rows], a slice of 64 elements after the other. K, V: [kKeys / 8][D / 64][8 tokens], so that
+// Matrices of rows × D lie in atoms of 8 rows × 128 bytes (wgmma.cuh). Q: [warpgroups][D / 64][64
+// rows], a slice of 64 elements after the other. K, V: [kKeys / 8][D / 64][8 tokens], so that
 // a box of any number of 8-token pieces lands as one run.
 #pragma once
 
@@ -15,21 +15,21 @@
 
 namespace headrace::attention {
 
-template <typename T, int kHeadDim_, int kKeys_, bool kSoftCap_, int kStages_ = 2>
+template <typename T, int kHeadDim_, bool kSoftCap_>
 struct PrefillTraits {
   using Element = T;
   static constexpr int kHeadDim = kHeadDim_;
-  static constexpr int kKeys = kKeys_;  // of a tile
   static constexpr bool kSoftCap = kSoftCap_;
-  static constexpr int kStages = kStages_;  // tiles of K, and of V, in the ring
-  static constexpr int kConsumers = 2;      // warpgroups
+  static constexpr PrefillTile kTile = prefill_tile(kHeadDim, kSoftCap);
+  static constexpr int kKeys = kTile.keys;
+  static constexpr int kStages = 2;  // tiles of K, and of V, in the ring
+  static constexpr int kConsumers = kTile.warpgroups;
   static constexpr int kWarpgroupQueries = 64;
-  static constexpr int kBlockQueries = kConsumers * kWarpgroupQueries;
-  static_assert(kBlockQueries == kPrefillBlockQueries);
+  static constexpr int kBlockQueries = kTile.queries();
   static constexpr int kThreads = (1 + kConsumers) * 128;
-  // 65536 registers less the granularity: (40 + 2 · 232) · 128.
-  static constexpr int kProducerRegisters = 40;
-  static constexpr int kConsumerRegisters = 232;
+  // All that a block was launched with: 504 and 512 a quadruple of threads.
+  static constexpr int kProducerRegisters = kConsumers == 2 ? 40 : 32;
+  static constexpr int kConsumerRegisters = kConsumers == 2 ? 232 : 160;
   static constexpr int kSlices = kHeadDim / 64;
   static constexpr uint32_t kAtomBytes = 1024;
   static constexpr uint32_t kQueryBytes = kWarpgroupQueries * kHeadDim * 2;
