@@ -356,6 +356,17 @@ std::vector<char> GpuAttentionProblem::output_bytes() {
   return download<char>(out_, out_.size_bytes());
 }
 
+GpuAttentionProblem::Exact GpuAttentionProblem::exact() {
+  const auto max_tokens = static_cast<uint32_t>(arena_.limits().max_tokens);
+  const auto num_heads = static_cast<uint32_t>(shape_.heads.num_q_heads);
+  exact_attention<<<dim3(max_tokens, num_heads), 256, 0, stream_.handle()>>>(
+      params_, exact_.as<double>(), exact_lse_.as<double>());
+  check_cuda(cudaGetLastError(), "launch of exact_attention");
+  check_status(stream_.synchronize());
+  return {download<double>(exact_, exact_.size_bytes() / sizeof(double)),
+          download<double>(exact_lse_, exact_lse_.size_bytes() / sizeof(double))};
+}
+
 std::string GpuAttentionProblem::check(RowSet rows, double tolerance) {
   const StepView& step = host_.view();
   host_.rebuild();
@@ -364,13 +375,7 @@ std::string GpuAttentionProblem::check(RowSet rows, double tolerance) {
   const int64_t head_dim = shape_.heads.head_dim;
   const std::vector<char> out = output_bytes();
   const auto lse = download<float>(lse_, static_cast<size_t>(max_tokens * num_heads));
-  exact_attention<<<dim3(static_cast<uint32_t>(max_tokens), static_cast<uint32_t>(num_heads)), 256,
-                    0, stream_.handle()>>>(params_, exact_.as<double>(), exact_lse_.as<double>());
-  check_cuda(cudaGetLastError(), "launch of exact_attention");
-  check_status(stream_.synchronize());
-  const auto exact =
-      download<double>(exact_, static_cast<size_t>(max_tokens * num_heads * head_dim));
-  const auto exact_lse = download<double>(exact_lse_, static_cast<size_t>(max_tokens * num_heads));
+  const auto [exact, exact_lse] = this->exact();
 
   std::string worst;
   double worst_error = tolerance;
@@ -394,6 +399,7 @@ std::string GpuAttentionProblem::check(RowSet rows, double tolerance) {
       const int64_t vector = token * num_heads + head;
       double error = 0.0;
       double norm = 0.0;
+      double worst_element = 0.0;
       bool zero = true;
       bool untouched = true;
       for (int64_t d = 0; d < head_dim; ++d) {
@@ -402,6 +408,7 @@ std::string GpuAttentionProblem::check(RowSet rows, double tolerance) {
         const double want = row < 0 ? 0.0 : exact[static_cast<size_t>(vector * head_dim + d)];
         error += (value - want) * (value - want);
         norm += want * want;
+        worst_element = std::max(worst_element, std::abs(value - want) / (1.0 + std::abs(want)));
         zero = zero && value == 0.0;
         untouched = untouched && std::isnan(value);
       }
@@ -417,6 +424,7 @@ std::string GpuAttentionProblem::check(RowSet rows, double tolerance) {
       }
       const double relative = std::sqrt(error / norm);
       report(std::isnan(relative) ? INFINITY : relative, token, head, "out is off");
+      report(worst_element, token, head, "an element of out is off");
       if (!shape_.lse) continue;
       const double want = exact_lse[static_cast<size_t>(vector)];
       const double difference = std::abs(got_lse - want) / std::max(1.0, std::abs(want));

@@ -70,9 +70,16 @@ class GpuAttentionProblem {
   metadata::SplitView make_split(const metadata::SplitShape& split);
 
   // Compares what the stream has computed into params().out and lse. Empty when all is well, else
-  // where it is worst. ‖out − exact‖ ≤ tolerance · ‖exact‖ for each token and head, |lse − exact| ≤
-  // tolerance · max(1, |exact|); tokens of other rows must still be NaN.
+  // where it is worst. ‖out − exact‖ ≤ tolerance · ‖exact‖ for each token and head, |out − exact| ≤
+  // tolerance · (1 + |exact|) for each element, |lse − exact| ≤ tolerance · max(1, |exact|); tokens
+  // of other rows must still be NaN.
   std::string check(RowSet rows, double tolerance = 1e-2);
+  // The fp64 kernel's answer for the tokens of the step: out [T, Hq, D], lse [T, Hq].
+  struct Exact {
+    std::vector<double> out;
+    std::vector<double> lse;
+  };
+  Exact exact();
   // Raw bytes of out, for tests of equality.
   std::vector<char> output_bytes();
 
