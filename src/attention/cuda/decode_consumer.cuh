@@ -436,8 +436,12 @@ class Consumer {
 
   // The warp is done with the current slot.
   __device__ void release() {
-    __syncwarp();
-    if (lane_ == 0) ptx::mbarrier_arrive(&ring_.empty[position_.slot]);
+    if constexpr (Traits::kSlotReleases == Traits::kConsumers) {
+      ptx::mbarrier_arrive(&ring_.empty[position_.slot]);
+    } else {
+      __syncwarp();
+      if (lane_ == 0) ptx::mbarrier_arrive(&ring_.empty[position_.slot]);
+    }
     position_.advance();
   }
 

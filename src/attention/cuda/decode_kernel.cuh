@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(Traits::kThreads, 2)
     constexpr bool kByThreads = Traits::kLoader == KvLoader::kGather;
     for (int i = 0; i < Traits::kSlots; ++i) {
       ptx::mbarrier_init(&ring.full[i], kByThreads ? Traits::kProducers : 1);
-      ptx::mbarrier_init(&ring.empty[i], Traits::kConsumerWarps);
+      ptx::mbarrier_init(&ring.empty[i], Traits::kSlotReleases);
     }
     for (int i = 0; i < kTasks; ++i) {
       ptx::mbarrier_init(&queue.full[i], 1);

@@ -28,7 +28,7 @@ template <typename Traits>
 struct Ring {
   char* slots;      // [kSlots, kSlotBytes]
   uint64_t* full;   // [kSlots] the copies into the slot have landed
-  uint64_t* empty;  // [kSlots] all consumer warps are done with it
+  uint64_t* empty;  // [kSlots] the consumers are done with it
   __device__ char* slot(int32_t i) const { return slots + i * Traits::kSlotBytes; }
 };
 

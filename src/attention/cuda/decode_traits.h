@@ -38,6 +38,10 @@ struct DecodeTraits {
   static constexpr int kConsumers = 32 * kConsumerWarps;
   static constexpr int kProducers = 32 * kProducerWarps;
   static constexpr int kThreads = kConsumers + kProducers;
+  // Who says that a slot is free again: a lane for its warp where the copy engine fills it, every
+  // thread where threads do.
+  static constexpr int kSlotReleases =
+      kLoader == KvLoader::kTensorCopy ? kConsumerWarps : kConsumers;
   static_assert(kTileKeys == kPieceKeys * kConsumerWarps);
 
   // A piece lies in shared memory as [kSlices, 16 keys, kLineBytes], with 16-byte chunks swizzled
