@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "tensor/convert.h"
+
 namespace headrace::attention {
 namespace {
 
@@ -21,8 +23,15 @@ struct State {
 
 State merge(const State& a, const State& b) {
   State merged{std::vector<float>(a.o.size()), 0.0f};
-  merge_state(a.o.data(), &a.lse, b.o.data(), &b.lse, 1, static_cast<int32_t>(a.o.size()),
-              merged.o.data(), &merged.lse);
+  const Status status = merge_state_on_host({.o_a = a.o.data(),
+                                             .lse_a = &a.lse,
+                                             .o_b = b.o.data(),
+                                             .lse_b = &b.lse,
+                                             .o = merged.o.data(),
+                                             .lse = &merged.lse,
+                                             .num_vectors = 1,
+                                             .head_dim = static_cast<int32_t>(a.o.size())});
+  EXPECT_TRUE(status.ok()) << status.message();
   return merged;
 }
 
@@ -85,10 +94,61 @@ TEST(MergeState, InPlaceAndManyVectors) {
   std::vector<float> lse_a{0.0f, 1.0f};
   const std::vector<float> b{5, 6, 7, 8};
   const std::vector<float> lse_b{0.0f, kNone};
-  merge_state(a.data(), lse_a.data(), b.data(), lse_b.data(), 2, 2, a.data(), lse_a.data());
+  MergeStateParams params{.o_a = a.data(),
+                          .lse_a = lse_a.data(),
+                          .o_b = b.data(),
+                          .lse_b = lse_b.data(),
+                          .o = a.data(),
+                          .lse = lse_a.data(),
+                          .num_vectors = 2,
+                          .head_dim = 2};
+  EXPECT_TRUE(merge_state_on_host(params).ok());
   EXPECT_EQ(a, (std::vector<float>{3, 4, 3, 4}));
   EXPECT_FLOAT_EQ(lse_a[0], std::log(2.0f));
   EXPECT_EQ(lse_a[1], 1.0f);
+}
+
+TEST(MergeState, SixteenBitTypesAndLongVectors) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    std::vector<float> values(130);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 64.0f;
+    std::vector<uint16_t> a(130);
+    narrow(values.data(), 130, a.data(), dtype, 0);
+    const std::vector<uint16_t> b(130);
+    const float lse = 2.0f;
+    std::vector<uint16_t> o(130);
+    EXPECT_TRUE(merge_state_on_host({.o_a = a.data(),
+                                     .lse_a = &lse,
+                                     .o_b = b.data(),
+                                     .lse_b = &lse,
+                                     .o = o.data(),
+                                     .dtype = dtype,
+                                     .num_vectors = 1,
+                                     .head_dim = 130})
+                    .ok());
+    widen(o.data(), dtype, 0, 130, values.data());
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(values[i], static_cast<float>(i) / 128.0f) << i;
+    }
+  }
+}
+
+TEST(MergeState, SaysWhatIsWrong) {
+  float x = 0.0f;
+  MergeStateParams params{.o_a = &x, .lse_a = &x, .o_b = &x, .o = &x, .num_vectors = 1};
+  params.head_dim = 1;
+  EXPECT_EQ(merge_state_on_host(params).code(), StatusCode::kInvalidArgument);
+  params.lse_b = &x;
+  params.dtype = DType::kI32;
+  EXPECT_EQ(merge_state_on_host(params).code(), StatusCode::kInvalidArgument);
+  params.dtype = DType::kF32;
+  EXPECT_TRUE(merge_state_on_host(params).ok());
+  params.head_dim = 0;
+  EXPECT_EQ(merge_state_on_host(params).code(), StatusCode::kInvalidArgument);
+#ifndef HEADRACE_CUDA
+  params.head_dim = 1;
+  EXPECT_EQ(merge_state_on_device(params, nullptr).code(), StatusCode::kUnsupported);
+#endif
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ struct RopeTable {
 // q, k ← optional RMSNorm over D → rope; q → q_out; k, v → cache.
 struct QkvRopeWriteParams {
   attention::HeadShape heads;
-  const float* projection = nullptr;  // [T, projection_stride]
+  DType io_dtype = DType::kF32;      // of projection and q_out: fp32; on CUDA bf16 and fp16 too
+  const void* projection = nullptr;  // [T, projection_stride]
   int64_t projection_stride = 0;
   // With gate: q and gate interleaved per head, [Hq, 2, D] | k [Hkv, D] | v [Hkv, D];
   // without: q [Hq, D] | k [Hkv, D] | v [Hkv, D].
@@ -88,7 +89,7 @@ struct QkvRopeWriteParams {
   float norm_weight_offset = 0.0f;
   float norm_eps = 1e-6f;
   RopeTable rope;
-  float* q_out = nullptr;  // [T, Hq, D]
+  void* q_out = nullptr;  // [T, Hq, D]
   attention::KvCache cache;
   metadata::StepView step;
 };

@@ -49,8 +49,7 @@ void kv_write(Stream& stream, const KvWriteParams& params) {
         const int64_t slot = params.step.slot_mapping[token];
         if (slot < 0) continue;
         for (int64_t head = 0; head < params.heads.num_kv_heads; ++head) {
-          const int64_t offset = key_offset(params.cache, slot / params.cache.page_size,
-                                            slot % params.cache.page_size, head);
+          const int64_t offset = key_offset_of_slot(params.cache, slot, head);
           store_vector(
               params.cache, offset, head_dim,
               static_cast<const float*>(params.k) + token * params.k_stride + head * head_dim);

@@ -13,6 +13,7 @@
 #include "attention/cuda/decode_params.h"
 #include "metadata/cuda/warp_search.cuh"
 #include "tensor/cuda/ptx.cuh"
+#include "tensor/cuda/race_delay.cuh"
 
 namespace headrace::attention {
 
@@ -266,7 +267,8 @@ __device__ void clear_padding_tokens(const DecodeParams& params) {
   }
 }
 
-template <typename Io, int kHeadDim>
+// kRaceDelays: for tests, see tensor/cuda/race_delay.cuh.
+template <typename Io, int kHeadDim, bool kRaceDelays = false>
 __global__ void __launch_bounds__(kCombineThreads)
     combine_kernel(const __grid_constant__ DecodeParams params) {
   __shared__ CombineMemory memory;
@@ -299,12 +301,14 @@ __global__ void __launch_bounds__(kCombineThreads)
         {params.partial_lse + at, params.partial_out + at * kHeadDim, stride, share.num_partials},
         query_start + token,
         (kv_head - token) * params.group + query};
+    race_delay<kRaceDelays>();
     if (by_block) {
       merge_by_block<Io, kHeadDim>(params, merged, item % kSlices, memory);
     } else {
       merge_by_warp<Io, kHeadDim>(params, merged);
     }
   }
+  race_delay<kRaceDelays>();
   clear_padding_tokens<Io, kHeadDim>(params);
 }
 

@@ -5,18 +5,12 @@
 
 #include <algorithm>
 
+#include "attention/kv_cache.h"
+
 namespace headrace::attention {
 namespace {
 
 bool is_16_bit_float(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
-
-// Whether every head vector of the cache begins at a multiple of 16 bytes.
-bool is_aligned(const KvCache& cache) {
-  const auto size = static_cast<int64_t>(dtype_size_bytes(cache.dtype));
-  const auto aligned = [&](int64_t stride) { return stride * size % 16 == 0; };
-  return reinterpret_cast<uintptr_t>(cache.data) % 16 == 0 && aligned(cache.page_stride) &&
-         aligned(cache.token_stride) && aligned(cache.head_stride) && aligned(cache.value_offset);
-}
 
 bool is_aligned(const void* data, int64_t stride) {
   return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride * 2 % 16 == 0;
@@ -45,7 +39,7 @@ Result<DecodeConfig> choose_decode(const AttentionParams& params, int32_t max_qu
     return unsupported(
         fmt::format("the decode kernels have head dims 64, 128 and 256, not {}", head_dim));
   }
-  if (!is_aligned(cache) || !is_aligned(params.q, params.q_stride) ||
+  if (!has_aligned_vectors(cache) || !is_aligned(params.q, params.q_stride) ||
       !is_aligned(params.out, params.out_stride)) {
     return unsupported("the decode kernels want 16-byte aligned vectors of q, out, K and V");
   }

@@ -14,6 +14,7 @@
 #include "attention/cuda/decode_traits.h"
 #include "metadata/index.h"
 #include "tensor/cuda/ptx.cuh"
+#include "tensor/cuda/race_delay.cuh"
 
 namespace headrace::attention {
 
@@ -465,6 +466,7 @@ class Consumer {
       }
     }
     ptx::named_barrier_sync<1, Traits::kConsumers>();
+    race_delay<Traits::kRaceDelays>();
 #pragma unroll
     for (int n = 0; n < kQueryTiles; ++n) {
 #pragma unroll

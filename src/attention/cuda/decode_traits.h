@@ -20,7 +20,9 @@ enum class KvLoader {
 inline constexpr int kTileKeys = 64;   // keys that the block's warps treat together
 inline constexpr int kPieceKeys = 16;  // keys of one warp, one copy, one matrix product
 
-template <typename IoType, typename KvType, int kHeadDimOf, int kQueryTilesOf, KvLoader kLoaderOf>
+// kRaceDelaysOf: for tests, see tensor/cuda/race_delay.cuh.
+template <typename IoType, typename KvType, int kHeadDimOf, int kQueryTilesOf, KvLoader kLoaderOf,
+          bool kRaceDelaysOf = false>
 struct DecodeTraits {
   using Io = IoType;  // of q and out
   using Kv = KvType;
@@ -32,6 +34,7 @@ struct DecodeTraits {
   static constexpr int kQueryTiles = kQueryTilesOf;  // of 8 queries
   static constexpr int kQueries = 8 * kQueryTiles;   // treated in one pass over the keys
   static constexpr KvLoader kLoader = kLoaderOf;
+  static constexpr bool kRaceDelays = kRaceDelaysOf;
 
   static constexpr int kConsumerWarps = 4;
   static constexpr int kProducerWarps = kLoader == KvLoader::kTensorCopy ? 1 : 2;

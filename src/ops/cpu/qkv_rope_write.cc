@@ -40,7 +40,8 @@ void treat_token(const QkvRopeWriteParams& params, int64_t token) {
   const int64_t q_heads = params.heads.num_q_heads;
   const int64_t kv_heads = params.heads.num_kv_heads;
   const int64_t q_step = params.has_gate ? 2 * head_dim : head_dim;
-  const float* projection = params.projection + token * params.projection_stride;
+  const float* projection =
+      static_cast<const float*>(params.projection) + token * params.projection_stride;
   const float* k = projection + q_heads * q_step;
   const float* v = k + kv_heads * head_dim;
 
@@ -49,15 +50,14 @@ void treat_token(const QkvRopeWriteParams& params, int64_t token) {
                params.step.token_position[token], rotation.cos.data(), rotation.sin.data());
   for (int64_t head = 0; head < q_heads; ++head) {
     norm_and_rotate(params, rotation, params.q_norm_weight, projection + head * q_step,
-                    params.q_out + (token * q_heads + head) * head_dim);
+                    static_cast<float*>(params.q_out) + (token * q_heads + head) * head_dim);
   }
   const int64_t slot = params.step.slot_mapping[token];
   if (slot < 0) return;
   std::array<float, kMaxHeadDim> rotated;
   for (int64_t head = 0; head < kv_heads; ++head) {
     norm_and_rotate(params, rotation, params.k_norm_weight, k + head * head_dim, rotated.data());
-    const int64_t offset = attention::key_offset(params.cache, slot / params.cache.page_size,
-                                                 slot % params.cache.page_size, head);
+    const int64_t offset = attention::key_offset_of_slot(params.cache, slot, head);
     attention::store_vector(params.cache, offset, head_dim, rotated.data());
     attention::store_vector(params.cache, offset + params.cache.value_offset, head_dim,
                             v + head * head_dim);
@@ -69,6 +69,7 @@ void treat_token(const QkvRopeWriteParams& params, int64_t token) {
 void qkv_rope_write(Stream& stream, const QkvRopeWriteParams& params) {
   attention::check_heads(params.heads);
   attention::check_cache(params.cache, params.heads);
+  HEADRACE_CHECK(params.io_dtype == DType::kF32);
   HEADRACE_CHECK(params.rope.rotary_dim >= 0 && params.rope.rotary_dim % 2 == 0 &&
                  params.rope.rotary_dim <= params.heads.head_dim);
   static_cast<CpuStream&>(stream).run([params](ThreadPool& pool) {

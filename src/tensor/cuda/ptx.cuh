@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions that CUDA C++ has no name for, one small function each: mbarriers, the tensor copy
 // engine, matrix loads and stores, warp matrix products, programmatic dependent launch. Knows
-// nothing of what is computed. Needs sm_90.
+// nothing of what is computed. All but programmatic dependent launch needs sm_90.
 #pragma once
 
 #include <cuda.h>
@@ -197,13 +197,18 @@ __device__ __forceinline__ float exp2_approx(float x) {
 // ------------------------------------------------------------------
 
 // Waits until the kernels before this one have ended and their writes are visible. Returns at once
-// in a kernel that was launched without the programmatic attribute.
+// in a kernel that was launched without the programmatic attribute, and before Hopper, which has
+// no other launches.
 __device__ __forceinline__ void wait_for_dependencies() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 // Lets the next kernel start once every block has called it or ended.
 __device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 }  // namespace headrace::ptx
