@@ -135,11 +135,12 @@ void measure_decode(const AttentionOptions& options, CudaStream& stream, const W
 
 void measure_prefill(const AttentionOptions& options, CudaStream& stream, const Workload& work,
                      Row* row) {
-  Buffer queue = value_of(Buffer::allocate_zeroed(Device::kCuda, sizeof(attention::PrefillQueue)));
+  Buffer queue = value_of(Buffer::allocate_zeroed(Device::kCuda, sizeof(attention::WorkQueue)));
   std::vector<std::function<void()>> calls;
   for (const AttentionParams& params : work.copies()) {
-    calls.emplace_back([&stream, &params, to = queue.as<attention::PrefillQueue>()] {
-      check(attention::launch_prefill(stream.handle(), params, to));
+    calls.emplace_back([&stream, launch = value_of(attention::prepare_prefill(
+                                     params, queue.as<attention::WorkQueue>()))] {
+      check(attention::launch_prefill(stream.handle(), launch));
     });
   }
   measure(options, stream, work, calls, row);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "attention/attention_params.h"
+#include "attention/cuda/row_set.h"
 #include "metadata/arena.h"
 #include "metadata/split.h"
 #include "tensor/buffer.h"
@@ -41,9 +42,6 @@ std::string to_string(const GpuShape& shape);
 test::TestRow decode_row(int32_t seq_len);
 test::TestRow verify_row(int32_t seq_len, int32_t query_len);
 test::TestRow prefill_row(int32_t query_len, int32_t context_len = 0);
-
-// Whose tokens a kernel writes. Padding tokens are the decode kernel's too: zero, lse −inf.
-enum class RowSet { kDecode, kPrefill, kAll };
 
 // Throw std::runtime_error with the status' message.
 void check_status(const Status& status);

@@ -19,8 +19,8 @@ using test::TestRow;
 
 class Queue {
  public:
-  Queue() : buffer_(value_of(Buffer::allocate_zeroed(Device::kCuda, sizeof(PrefillQueue)))) {}
-  PrefillQueue* get() { return buffer_.as<PrefillQueue>(); }
+  Queue() : buffer_(value_of(Buffer::allocate_zeroed(Device::kCuda, sizeof(WorkQueue)))) {}
+  WorkQueue* get() { return buffer_.as<WorkQueue>(); }
 
  private:
   Buffer buffer_;
@@ -29,7 +29,8 @@ class Queue {
 std::string run(const GpuShape& shape, const std::vector<TestRow>& rows, double tolerance = 1e-2) {
   GpuAttentionProblem problem(shape, rows);
   Queue queue;
-  check_status(launch_prefill(problem.stream().handle(), problem.params(), queue.get()));
+  const PrefillLaunch launch = value_of(prepare_prefill(problem.params(), queue.get()));
+  check_status(launch_prefill(problem.stream().handle(), launch));
   return problem.check(RowSet::kPrefill, tolerance);
 }
 
@@ -135,8 +136,9 @@ TEST(PrefillGpu, ReplaysWithOtherRows) {
   GpuAttentionProblem problem(shape, std::vector<TestRow>(kRows, decode_row(2)),
                               {.max_rows = kRows, .max_tokens = 4096, .max_pages_per_row = 170});
   Queue queue;
+  const PrefillLaunch launch = value_of(prepare_prefill(problem.params(), queue.get()));
   check_status(problem.stream().begin_capture());
-  check_status(launch_prefill(problem.stream().handle(), problem.params(), queue.get()));
+  check_status(launch_prefill(problem.stream().handle(), launch));
   const CudaGraph graph = value_of(problem.stream().end_capture());
   for (int replay = 0; replay < 40; ++replay) {
     std::vector<TestRow> rows;
@@ -164,8 +166,8 @@ TEST(PrefillGpu, SaysWhatItDoesNotTake) {
   shape.kv_dtype = DType::kFP8E4M3;
   GpuAttentionProblem problem(shape, {prefill_row(5)});
   Queue queue;
-  const Status status = launch_prefill(problem.stream().handle(), problem.params(), queue.get());
-  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(prepare_prefill(problem.params(), queue.get()).status().code(),
+            StatusCode::kUnsupported);
 }
 
 }  // namespace

@@ -3,56 +3,58 @@
 
 #include <algorithm>
 
-#include "attention/cuda/prefill_config.h"
 #include "attention/cuda/prefill_instances.h"
-#include "attention/cuda/prefill_params.cuh"
 #include "tensor/cuda/cuda_error.h"
+#include "tensor/cuda/device_properties.h"
+#include "tensor/cuda/launch.h"
 
 namespace headrace::attention {
 namespace {
 
-Result<int> count_multiprocessors() {
-  int device = 0;
-  int count = 0;
-  HEADRACE_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
-  HEADRACE_RETURN_IF_CUDA_ERROR(
-      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
-
 // Never more than there can be pieces of work in a step within the limits.
-int count_blocks(const AttentionParams& params, const PrefillConfig& config,
-                 int num_multiprocessors) {
+int32_t count_blocks(const AttentionParams& params, const PrefillConfig& config,
+                     int32_t num_multiprocessors) {
   const metadata::Limits& limits = params.step.limits;
   const int64_t pieces = (int64_t{limits.max_tokens} / config.tile.queries() + limits.max_rows) *
                          params.heads.num_q_heads;
-  return static_cast<int>(std::clamp<int64_t>(pieces, 1, num_multiprocessors));
+  return static_cast<int32_t>(std::clamp<int64_t>(pieces, 1, num_multiprocessors));
 }
 
-using Launch = Status (*)(cudaStream_t, const PrefillKernelParams&, bool, int);
-
-Launch find_launch(const PrefillConfig& config) {
+PrefillInstance find_instance(const PrefillConfig& config) {
   const bool bf16 = config.dtype == DType::kBF16;
   switch (config.head_dim) {
     case 64:
-      return bf16 ? launch_prefill_bf16_d64 : launch_prefill_fp16_d64;
+      return bf16 ? prefill_bf16_d64(config.soft_cap) : prefill_fp16_d64(config.soft_cap);
     case 128:
-      return bf16 ? launch_prefill_bf16_d128 : launch_prefill_fp16_d128;
+      return bf16 ? prefill_bf16_d128(config.soft_cap) : prefill_fp16_d128(config.soft_cap);
     default:
-      return bf16 ? launch_prefill_bf16_d256 : launch_prefill_fp16_d256;
+      return bf16 ? prefill_bf16_d256(config.soft_cap) : prefill_fp16_d256(config.soft_cap);
   }
 }
 
 }  // namespace
 
-Status launch_prefill(cudaStream_t stream, const AttentionParams& params, PrefillQueue* queue) {
-  static const Result<int> num_multiprocessors = count_multiprocessors();
-  HEADRACE_RETURN_IF_ERROR(num_multiprocessors.status());
-  HEADRACE_ASSIGN_OR_RETURN(const PrefillConfig config, choose_prefill_kernel(params));
-  HEADRACE_ASSIGN_OR_RETURN(const PrefillKernelParams kernel_params,
-                            make_prefill_params(params, config, queue));
-  return find_launch(config)(stream, kernel_params, config.soft_cap,
-                             count_blocks(params, config, num_multiprocessors.value()));
+Result<PrefillLaunch> prepare_prefill(const AttentionParams& params, WorkQueue* queue) {
+  HEADRACE_ASSIGN_OR_RETURN(const GpuProperties gpu, gpu_properties());
+  PrefillLaunch launch;
+  HEADRACE_ASSIGN_OR_RETURN(launch.config, choose_prefill_kernel(params));
+  HEADRACE_ASSIGN_OR_RETURN(launch.params, make_prefill_params(params, launch.config, queue));
+  const PrefillInstance instance = find_instance(launch.config);
+  HEADRACE_RETURN_IF_CUDA_ERROR(cudaFuncSetAttribute(
+      instance.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, instance.shared_bytes));
+  launch.kernel = instance.kernel;
+  launch.num_blocks = count_blocks(params, launch.config, gpu.num_multiprocessors);
+  launch.num_threads = instance.num_threads;
+  launch.shared_bytes = instance.shared_bytes;
+  return launch;
+}
+
+Status launch_prefill(cudaStream_t stream, const PrefillLaunch& launch) {
+  return launch_kernel(stream,
+                       {.grid = dim3(launch.num_blocks),
+                        .block = dim3(launch.num_threads),
+                        .shared_bytes = static_cast<size_t>(launch.shared_bytes)},
+                       "launch of prefill attention", launch.kernel, launch.params);
 }
 
 }  // namespace headrace::attention

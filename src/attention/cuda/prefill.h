@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefill attention on the GPU: the launch. Kernels are prefill_kernel.cuh's business.
+// Prefill attention on Hopper. What a launch needs of the host, tensor maps included, is made once,
+// in prepare_prefill(): after that a step is one launch with nothing but device arrays to read, so
+// it can be captured and replayed with any rows within the limits. Kernels are prefill_kernel.cuh's
+// business.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,20 +10,26 @@
 #include <cstdint>
 
 #include "attention/attention_params.h"
+#include "attention/cuda/prefill_config.h"
+#include "attention/cuda/prefill_params.cuh"
 #include "headrace/status.h"
 
 namespace headrace::attention {
 
-// Hands out the work of a launch. In device memory, zero before the first launch; every launch
-// leaves it zero. Launches that may run at the same time need one each.
-struct PrefillQueue {
-  int32_t next = 0;      // first piece of work that no thread block has taken
-  int32_t finished = 0;  // thread blocks that found none left
+struct PrefillLaunch {
+  PrefillKernelParams params;
+  PrefillConfig config;
+  void (*kernel)(PrefillKernelParams) = nullptr;
+  int32_t num_blocks = 0;
+  int32_t num_threads = 0;
+  int32_t shared_bytes = 0;
 };
 
-// Attention of the step's prefill rows; rows of other kinds and padding tokens are not touched.
-// May be captured and replayed with any rows within the step's limits. kUnsupported where
-// choose_prefill_kernel() says so.
-Status launch_prefill(cudaStream_t stream, const AttentionParams& params, PrefillQueue* queue);
+// params.step and all arrays are device memory. kUnsupported where choose_prefill_kernel() says so.
+Result<PrefillLaunch> prepare_prefill(const AttentionParams& params, WorkQueue* queue);
+
+// Writes out and lse of the tokens of prefill rows; tokens of other rows and padding tokens stay as
+// they are.
+Status launch_prefill(cudaStream_t stream, const PrefillLaunch& launch);
 
 }  // namespace headrace::attention

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attention/cuda/prefill_instances.h"
-#include "attention/cuda/prefill_launch.cuh"
+#include "attention/cuda/prefill_instance.cuh"
 
 namespace headrace::attention {
 
-Status launch_prefill_bf16_d256(cudaStream_t stream, const PrefillKernelParams& params,
-                                bool soft_cap, int num_blocks) {
-  return launch_prefill_kernel<__nv_bfloat16, 256>(stream, params, soft_cap, num_blocks);
+PrefillInstance prefill_bf16_d256(bool soft_cap) {
+  return prefill_instance_of<__nv_bfloat16, 256>(soft_cap);
 }
 
 }  // namespace headrace::attention

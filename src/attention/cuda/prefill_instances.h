@@ -9,24 +9,23 @@
 //   256       Qwen3-Next, Qwen3.5        80              shared memory
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include <cstdint>
 
 #include "attention/cuda/prefill_params.cuh"
-#include "headrace/status.h"
 
 namespace headrace::attention {
 
-Status launch_prefill_bf16_d64(cudaStream_t stream, const PrefillKernelParams& params,
-                               bool soft_cap, int num_blocks);
-Status launch_prefill_bf16_d128(cudaStream_t stream, const PrefillKernelParams& params,
-                                bool soft_cap, int num_blocks);
-Status launch_prefill_bf16_d256(cudaStream_t stream, const PrefillKernelParams& params,
-                                bool soft_cap, int num_blocks);
-Status launch_prefill_fp16_d64(cudaStream_t stream, const PrefillKernelParams& params,
-                               bool soft_cap, int num_blocks);
-Status launch_prefill_fp16_d128(cudaStream_t stream, const PrefillKernelParams& params,
-                                bool soft_cap, int num_blocks);
-Status launch_prefill_fp16_d256(cudaStream_t stream, const PrefillKernelParams& params,
-                                bool soft_cap, int num_blocks);
+struct PrefillInstance {
+  void (*kernel)(PrefillKernelParams) = nullptr;
+  int32_t num_threads = 0;
+  int32_t shared_bytes = 0;
+};
+
+PrefillInstance prefill_bf16_d64(bool soft_cap);
+PrefillInstance prefill_bf16_d128(bool soft_cap);
+PrefillInstance prefill_bf16_d256(bool soft_cap);
+PrefillInstance prefill_fp16_d64(bool soft_cap);
+PrefillInstance prefill_fp16_d128(bool soft_cap);
+PrefillInstance prefill_fp16_d256(bool soft_cap);
 
 }  // namespace headrace::attention

@@ -46,7 +46,7 @@ TensorMapShape cache_shape(const AttentionParams& params, const PrefillConfig& c
 }  // namespace
 
 Result<PrefillKernelParams> make_prefill_params(const AttentionParams& params,
-                                                const PrefillConfig& config, PrefillQueue* queue) {
+                                                const PrefillConfig& config, WorkQueue* queue) {
   const KvCache& cache = params.cache;
   PrefillKernelParams made{};
   const TensorMapShape pages = cache_shape(params, config);

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "attention/attention_params.h"
-#include "attention/cuda/prefill.h"
 #include "attention/cuda/prefill_config.h"
+#include "attention/cuda/work_queue.h"
 #include "headrace/status.h"
 #include "metadata/step.h"
 
@@ -47,11 +47,11 @@ struct PrefillKernelParams {
   const int32_t* page_table = nullptr;
   int32_t max_pages_per_row = 0;
 
-  PrefillQueue* queue = nullptr;  // [1]
+  WorkQueue* queue = nullptr;  // [1]
 };
 
 // `config` as choose_prefill_kernel() gave it.
 Result<PrefillKernelParams> make_prefill_params(const AttentionParams& params,
-                                                const PrefillConfig& config, PrefillQueue* queue);
+                                                const PrefillConfig& config, WorkQueue* queue);
 
 }  // namespace headrace::attention
