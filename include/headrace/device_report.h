@@ -20,7 +20,7 @@ struct CpuReport {
 // How much of this program's GPU kernels a GPU can run.
 enum class KernelFit {
   kNone,
-  kSome,  // metadata and writes into the KV cache; attention needs compute capability 9.0
+  kSome,  // all but the attention kernels for compute capability 9.0: the general ones run
   kAll,
 };
 

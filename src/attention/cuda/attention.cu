@@ -47,6 +47,9 @@ std::string to_string(const AttentionLaunch& launch) {
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (launch.decode) add(to_string(launch.decode->config));
   if (launch.prefill) add(launch.prefill->config.to_string());
+  if (launch.general) {
+    add(to_string(launch.general->config) + ", " + row_set_name(launch.general->params.rows));
+  }
   if (launch.plain) add(to_string(*launch.plain));
   return text;
 }
@@ -67,7 +70,7 @@ Result<AttentionLaunch> prepare_attention(const AttentionParams& params,
   if (options.workspace == nullptr) return invalid_argument("attention without a workspace");
   HEADRACE_ASSIGN_OR_RETURN(const GpuProperties gpu, gpu_properties());
   auto* workspace = static_cast<char*>(options.workspace);
-  auto* queue = reinterpret_cast<WorkQueue*>(workspace);
+  auto* queues = reinterpret_cast<WorkQueue*>(workspace);
   AttentionLaunch launch;
   bool decode_is_left = true;
   bool prefill_is_left = options.has_prefill_rows;
@@ -80,15 +83,20 @@ Result<AttentionLaunch> prepare_attention(const AttentionParams& params,
                                                   .early_pages = options.early_pages}),
                           &launch.decode, &decode_is_left));
     if (options.has_prefill_rows) {
-      HEADRACE_RETURN_IF_ERROR(
-          keep_if_supported(prepare_prefill(params, queue), &launch.prefill, &prefill_is_left));
+      HEADRACE_RETURN_IF_ERROR(keep_if_supported(prepare_prefill(params, &queues[0]),
+                                                 &launch.prefill, &prefill_is_left));
     }
   }
   if (decode_is_left || prefill_is_left) {
     const RowSet rows = !prefill_is_left ? RowSet::kDecode
                         : decode_is_left ? RowSet::kAll
                                          : RowSet::kPrefill;
-    HEADRACE_ASSIGN_OR_RETURN(launch.plain, prepare_plain(params, rows));
+    bool is_left = true;
+    HEADRACE_RETURN_IF_ERROR(
+        keep_if_supported(prepare_general(params, rows, &queues[1]), &launch.general, &is_left));
+    if (is_left) {
+      HEADRACE_ASSIGN_OR_RETURN(launch.plain, prepare_plain(params, rows));
+    }
   }
   return launch;
 }
@@ -96,6 +104,7 @@ Result<AttentionLaunch> prepare_attention(const AttentionParams& params,
 Status launch_attention(cudaStream_t stream, const AttentionLaunch& launch) {
   if (launch.decode) HEADRACE_RETURN_IF_ERROR(launch_decode(stream, *launch.decode));
   if (launch.prefill) HEADRACE_RETURN_IF_ERROR(launch_prefill(stream, *launch.prefill));
+  if (launch.general) HEADRACE_RETURN_IF_ERROR(launch_general(stream, *launch.general));
   if (launch.plain) HEADRACE_RETURN_IF_ERROR(launch_plain(stream, *launch.plain));
   return {};
 }

@@ -16,6 +16,7 @@
 
 #include "attention/attention_params.h"
 #include "attention/cuda/decode.h"
+#include "attention/cuda/general.h"
 #include "attention/cuda/plain.h"
 #include "attention/cuda/prefill.h"
 #include "headrace/status.h"
@@ -46,7 +47,8 @@ struct AttentionOptions {
 struct AttentionLaunch {
   std::optional<DecodeLaunch> decode;    // decode and verify rows, padding
   std::optional<PrefillLaunch> prefill;  // prefill rows
-  std::optional<PlainLaunch> plain;      // what the others leave
+  std::optional<GeneralLaunch> general;  // what these leave, tensor cores
+  std::optional<PlainLaunch> plain;      // what is left then
 };
 
 // What runs: "decode bf16, KV bf16, D 128, 8 queries a pass, tensor copies; prefill bf16 d128, …".

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions that CUDA C++ has no name for, one small function each: mbarriers, the tensor copy
 // engine, matrix loads and stores, warp matrix products, programmatic dependent launch. Knows
-// nothing of what is computed. All but programmatic dependent launch needs sm_90.
+// nothing of what is computed. Copies of 16 bytes, matrix loads, warp products and conversions need
+// sm_80, programmatic dependent launch nothing, all else sm_90.
 #pragma once
 
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 
@@ -175,9 +177,14 @@ __device__ __forceinline__ uint32_t pack<__half>(float low, float high) {
 }
 // Two fp8 e4m3 values as two fp16 ones; exact.
 __device__ __forceinline__ uint32_t widen_e4m3x2(uint16_t pair) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
+  const __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3);
+  return uint32_t{halves.y} << 16 | halves.x;
+#else
   uint32_t halves;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
   return halves;
+#endif
 }
 // Bytes of {low, high} picked by the digits of kSelector.
 template <uint32_t kSelector>

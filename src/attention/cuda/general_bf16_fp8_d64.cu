@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/cuda/general_instance.cuh"
+
+namespace headrace::attention {
+
+GeneralInstance general_bf16_fp8_d64(GeneralLoad load) {
+  return general_instance_of<__nv_bfloat16, __nv_fp8_e4m3, 64>(load);
+}
+
+}  // namespace headrace::attention
