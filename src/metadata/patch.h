@@ -5,7 +5,7 @@
 // patch_writer.h. A blob of fixed size a row (sampling parameters, say) is carried unread.
 //
 //   host:   payload, record ─► head (release)          waits for room: consumed (acquire)
-//   device: head (acquire) ─► copy ─► … next step: apply ─► tokens placed ─► consumed (release)
+//   device: head (acquire) ─► copy ─► … next step: apply ─► consumed (release)
 #pragma once
 
 #include <cstddef>
@@ -133,8 +133,9 @@ class PatchArena {
 // A step begins with advance_and_apply() in place of advance(): one launch, no host memory read.
 // The input's num_rows and padded_rows are those of the bucket, set once: rows that nobody has are
 // padding rows. Rows without kRowSelfAdvance last one step.
-// When place_tokens() of the step has run, and before the next step begins, fetch_patches() copies
-// what the host has sent meanwhile and says what is done with: a side branch of the step's graph.
+// When it has run, and before the next step begins, fetch_patches() copies what the host has sent
+// meanwhile and says what is done with: a branch of the step's graph beside all the rest. (What it
+// frees is overwritten by the next step's fetch at the earliest.)
 void advance_and_apply(Stream& stream, const AdvanceParams& advance, const PatchParams& patch);
 void fetch_patches(Stream& stream, const PatchParams& params);
 

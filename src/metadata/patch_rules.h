@@ -2,7 +2,7 @@
 // What happens to a patch record, cut into pieces that drivers (patch.cc: plain loops;
 // cuda/patch_kernel.cu) run in this order, with a barrier between two lines:
 //   at the start of a step   advance_and_apply_row for every row
-//   after place_tokens       begin_fetch
+//   beside the step's rest   begin_fetch
 //                            fetch_record_piece, fetch_words of what begin_fetch found
 //                            link_record for each of those records
 //                            first_pending of all rows, the least of them
@@ -157,7 +157,9 @@ HEADRACE_HOST_DEVICE inline void patch_row(const AdvanceParams& advance, const P
         count_one(&counts.num_late);
       }
     }
-    first = params.queue.next[patch_slot(params.shape, first)];
+    // Later records have higher numbers: no ring content makes this go round for ever.
+    const uint64_t next = params.queue.next[patch_slot(params.shape, first)];
+    first = next > first ? next : 0;
   }
   if (row.state.stalled > 0) {
     run_or_stall(row.state, row.state.stalled, params.limits.page_size);
@@ -193,7 +195,7 @@ HEADRACE_HOST_DEVICE inline PlaceTokensParams with_patches(PlaceTokensParams pla
   return place;
 }
 
-// --- after the tokens of the step were placed -------------------------------------------------
+// --- beside the rest of the step -------------------------------------------------
 
 struct PatchFetch {
   uint64_t records_before = 0;

@@ -227,7 +227,8 @@ TEST(Patch, ARecordAfterItsStepIsAppliedAtOnceAndCounted) {
   loop.run_step();
   EXPECT_EQ(loop.writer.next_step(), 3u);
   ASSERT_TRUE(loop.writer.reserve(loop.join(0, prompt, pages)).ok());
-  loop.writer.write();
+  loop.writer.write_payload();
+  loop.writer.write_record();
   loop.run_step();
   loop.run_step();  // it names this one
   const PatchTicket ticket = loop.writer.publish();

@@ -30,8 +30,9 @@ uint64_t PatchWriter::steps_started() const {
   return load_acquire_system(&ring_.control->steps_started);
 }
 uint64_t PatchWriter::next_step() const { return std::max(steps_started() + 2, last_step_); }
+uint64_t PatchWriter::num_consumed() const { return load_acquire_system(&ring_.control->consumed); }
 bool PatchWriter::is_applied(const PatchTicket& ticket) const {
-  return load_acquire_system(&ring_.control->consumed) >= ticket.record;
+  return num_consumed() >= ticket.record;
 }
 uint64_t PatchWriter::num_late() const { return load_acquire_system(&ring_.control->num_late); }
 uint64_t PatchWriter::num_stale() const { return load_acquire_system(&ring_.control->num_stale); }
@@ -108,7 +109,7 @@ Status PatchWriter::reserve(const Patch& patch) {
         limits_.max_pages_per_row));
   }
 
-  const uint64_t consumed = load_acquire_system(&ring_.control->consumed);
+  const uint64_t consumed = num_consumed();
   const uint64_t consumed_words =
       consumed == 0 ? 0 : word_ends_[static_cast<size_t>(patch_slot(shape_, consumed))];
   if (head_ - consumed >= static_cast<uint64_t>(shape_.record_capacity) ||
@@ -126,14 +127,15 @@ void PatchWriter::write_words(uint64_t at, std::span<const int32_t> values) {
   }
 }
 
-void PatchWriter::write() {
+void PatchWriter::write_payload() {
   uint64_t at = record_.word_begin;
   for (std::span<const int32_t> values : {patch_.tokens, patch_.pages, patch_.blob}) {
     write_words(at, values);
     at += values.size();
   }
-  ring_.records[patch_slot(shape_, head_ + 1)] = record_;
 }
+
+void PatchWriter::write_record() { ring_.records[patch_slot(shape_, head_ + 1)] = record_; }
 
 PatchTicket PatchWriter::publish() {
   const size_t row = index(record_.row);
@@ -158,7 +160,8 @@ PatchTicket PatchWriter::publish() {
 
 Result<PatchTicket> PatchWriter::send(const Patch& patch) {
   HEADRACE_RETURN_IF_ERROR(reserve(patch));
-  write();
+  write_payload();
+  write_record();
   return publish();
 }
 

@@ -3,7 +3,8 @@
 // that the device relies on (generations, order of steps, room in the ring). One thread uses it.
 // It knows no CUDA: the ring may be ordinary or mapped memory.
 //
-//   send() is  reserve() → write() → publish();  the pieces are public for those who test them.
+//   send() is  reserve() → write_payload() → write_record() → publish();
+// the pieces are public for those who test what happens between them.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +45,10 @@ class PatchWriter {
   // kResourceExhausted when there is no room now. In either case nothing was written.
   Result<PatchTicket> send(const Patch& patch);
 
-  // What the patch points to must stay until write().
+  // What the patch points to must stay until write_payload().
   Status reserve(const Patch& patch);
-  void write();
+  void write_payload();
+  void write_record();
   PatchTicket publish();
 
   // The record is done with, on the device, and every step before its own has run. The pages and
@@ -54,9 +56,13 @@ class PatchWriter {
   // the join of the next sequence.
   bool is_applied(const PatchTicket& ticket) const;
 
+  uint64_t num_sent() const { return head_; }
+  uint64_t num_consumed() const;  // records that are done with
   uint64_t steps_started() const;
   // The first step that a record written now may name.
   uint64_t next_step() const;
+  // Of the sequence that has the row; a join raises it.
+  uint32_t generation(int32_t row) const { return generation_[static_cast<size_t>(row)]; }
   int32_t num_pages(int32_t row) const { return pages_[static_cast<size_t>(row)]; }
   // Rows where records were late, stale and so on; see PatchControl.
   uint64_t num_late() const;
