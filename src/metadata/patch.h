@@ -97,7 +97,7 @@ struct PatchState {
 struct PatchQueue {
   PatchState* state = nullptr;        // [1]
   PatchRecord* records = nullptr;     // [record_capacity]
-  uint64_t* next = nullptr;           // [record_capacity] the row's record after this one
+  uint64_t* next = nullptr;           // [record_capacity] the row's next record, if higher
   int32_t* words = nullptr;           // [word_capacity]
   uint64_t* first_pending = nullptr;  // [R] the row's first record that is not done with
   uint64_t* tokens_at = nullptr;      // [R] the row's tokens of this step: word + 1; 0 = none

@@ -6,9 +6,11 @@
 // every step. Then the same with mistakes built in, each of which must be noticed.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "metadata/patch_test_host.h"
@@ -144,6 +146,25 @@ TEST(PatchModel, SequencesSayWhatTheyMustInEveryOrderOfEvents) {
   EXPECT_GT(seen.stalled, static_cast<uint64_t>(test::scaled(1000)));
   EXPECT_GT(seen.full, test::scaled(1000));
   EXPECT_GT(seen.finished, test::scaled(500));
+}
+
+// The CPU's memory order instead of the test's. (The thread sanitizer has something to look at.)
+TEST(PatchModel, HostAndDeviceInTwoThreads) {
+  Case c = random_case(3);
+  World world(c.shape, c.limits, c.host.num_pages, c.host.num_slots);
+  TestHost host(world.params().ring, c.limits, c.shape, world.progress.data(), c.host);
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    while (!stop.load()) host.act();
+  });
+  for (int step = 0; step < test::scaled(20000); ++step) {
+    while (world.act() != World::Next::kEnd) {
+    }
+  }
+  stop = true;
+  writer.join();
+  EXPECT_EQ(host.error(), "");
+  EXPECT_EQ(check_emitted(host, world.emitted), "");
 }
 
 // How many of the cases notice the mistake.

@@ -157,7 +157,7 @@ HEADRACE_HOST_DEVICE inline void patch_row(const AdvanceParams& advance, const P
         count_one(&counts.num_late);
       }
     }
-    // Later records have higher numbers: no ring content makes this go round for ever.
+    // A lower number is what an older record left in this place. (So nothing goes round for ever.)
     const uint64_t next = params.queue.next[patch_slot(params.shape, first)];
     first = next > first ? next : 0;
   }
@@ -227,7 +227,6 @@ HEADRACE_HOST_DEVICE inline void fetch_record_piece(const PatchParams& params, u
   const uint64_t slot = patch_slot(params.shape, record);
   reinterpret_cast<PatchPiece*>(params.queue.records + slot)[piece] =
       reinterpret_cast<const PatchPiece*>(params.ring.records + slot)[piece];
-  if (piece == 0) params.queue.next[slot] = 0;
 }
 
 // kPatchWordGrain words from `word`, a multiple of it.

@@ -121,9 +121,7 @@ class World {
         return now;
       }
       case Next::kLink:
-        for (uint64_t n = fetch_.records_before + 1; n <= fetch_.records_end; ++n) {
-          link_record(params_, fetch_, n);
-        }
+        link_records();
         go(Next::kEnd);
         return now;
       case Next::kEnd:
@@ -151,6 +149,13 @@ class World {
     next_ = next;
     at_ = 0;
   }
+  // In any order, as threads do.
+  void link_records() {
+    std::vector<uint64_t> numbers;
+    for (uint64_t n = fetch_.records_before + 1; n <= fetch_.records_end; ++n) numbers.push_back(n);
+    std::shuffle(numbers.begin(), numbers.end(), random_);
+    for (uint64_t n : numbers) link_record(params_, fetch_, n);
+  }
   // A launch runs its rows in any order.
   void shuffle_rows() {
     for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<int32_t>(i);
@@ -175,7 +180,7 @@ class World {
       const uint32_t generation = params_.queue.generation[r];
       if (token >= 0) emitted.push_back({r, generation, view().seq_len[r], token});
       if (view().query_len[r] > 0) {
-        progress[size(r)] = progress_of(generation, view().seq_len[r]);
+        store_release_system(&progress[size(r)], progress_of(generation, view().seq_len[r]));
       }
     }
   }
