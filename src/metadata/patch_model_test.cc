@@ -148,6 +148,20 @@ TEST(PatchModel, SequencesSayWhatTheyMustInEveryOrderOfEvents) {
   EXPECT_GT(seen.finished, test::scaled(500));
 }
 
+TEST(PatchModel, WhatTheModelSaysHangsOnEveryTokenAndTheSalt) {
+  const std::vector<int32_t> prompt = {3, 1, 4, 1, 5, 9, 2, 6};
+  std::set<std::vector<int32_t>> said = {expected_tokens(prompt, 7, 3),
+                                         expected_tokens(prompt, 8, 3)};
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    std::vector<int32_t> other = prompt;
+    ++other[i];
+    said.insert(expected_tokens(other, 7, 3));
+  }
+  EXPECT_EQ(said.size(), prompt.size() + 2);
+  const std::vector<int32_t> tokens = expected_tokens(prompt, 7, 50);
+  EXPECT_EQ(std::set<int32_t>(tokens.begin(), tokens.end()).size(), tokens.size());
+}
+
 // The CPU's memory order instead of the test's. (The thread sanitizer has something to look at.)
 TEST(PatchModel, HostAndDeviceInTwoThreads) {
   Case c = random_case(3);

@@ -22,7 +22,9 @@ HEADRACE_HOST_DEVICE inline uint32_t mix(uint32_t hash, int32_t value) {
   return hash ^ (hash >> 15);
 }
 HEADRACE_HOST_DEVICE inline int32_t token_of(uint32_t cache, uint32_t state, int32_t salt) {
-  return static_cast<int32_t>(mix(mix(cache, static_cast<int32_t>(state)), salt) >> 1);
+  // The two are equal when all is well: what is mixed between them keeps them from cancelling.
+  const uint32_t both = mix(mix(1, static_cast<int32_t>(cache)), static_cast<int32_t>(state));
+  return static_cast<int32_t>(mix(both, salt) >> 1);
 }
 
 struct Model {
