@@ -104,7 +104,7 @@ std::string run(const Case& c, Seen* seen = nullptr) {
     if (random() % 256 < host_share) {
       host.act();
     } else if (world.act() == World::Next::kPlace) {
-      const std::string mismatch = owners_mismatch(world, host);
+      std::string mismatch = owners_mismatch(world, host);
       if (!mismatch.empty()) return mismatch;
       if (world.view().counts->num_tokens > c.limits.max_tokens) return "too many tokens";
     }
@@ -118,7 +118,7 @@ std::string run(const Case& c, Seen* seen = nullptr) {
   }
   if (host.writer().num_consumed() != host.writer().num_sent()) return "a record is never applied";
   if (host.writer().num_stale() + host.writer().num_rejected() != 0) return "a record was refused";
-  const std::string mismatch = check_emitted(host, world.emitted);
+  std::string mismatch = check_emitted(host, world.emitted);
   if (!mismatch.empty()) return mismatch;
   if (seen != nullptr) {
     seen->records += host.writer().num_sent();

@@ -33,7 +33,7 @@ class Orders {
     std::vector<bool> host_first;
     int count = 0;
     for (bool more = true; more; ++count) {
-      const std::string mismatch = run_one(host_first);
+      std::string mismatch = run_one(host_first);
       EXPECT_EQ(mismatch, "") << order_;
       if (!mismatch.empty()) return 0;
       while (!host_first.empty() && host_first.back()) host_first.pop_back();
@@ -65,7 +65,7 @@ class Orders {
         script.act();
         continue;
       }
-      const std::string mismatch = act(at++, script, account);
+      std::string mismatch = act(at++, script, account);
       if (!mismatch.empty()) return mismatch;
     }
     late += account.late;

@@ -192,7 +192,7 @@ TEST(Patch, PiecesThatComeLateAreTakenOneAStep) {
     Patch piece{.kind = i == 0 ? PatchKind::kJoin : PatchKind::kSet,
                 .row = 1,
                 .fields = {.context_len = 4 * i, .final_slot = 1},
-                .tokens = all.subspan(static_cast<size_t>(4 * i), 4)};
+                .tokens = all.subspan(4 * static_cast<size_t>(i), 4)};
     if (i == 0) piece.pages = pages;
     EXPECT_EQ(loop.send(piece).step, 2u);
   }
