@@ -3,8 +3,8 @@
 
 namespace headrace::attention {
 
-GeneralInstance general_bf16_bf16_d128(GeneralLoad load) {
-  return general_instance_of<__nv_bfloat16, __nv_bfloat16, 128>(load);
+GeneralInstance general_bf16_bf16_d128(bool wide) {
+  return general_instance_of<__nv_bfloat16, __nv_bfloat16, 128>(wide);
 }
 
 }  // namespace headrace::attention

@@ -3,8 +3,8 @@
 
 namespace headrace::attention {
 
-GeneralInstance general_bf16_bf16_d64(GeneralLoad load) {
-  return general_instance_of<__nv_bfloat16, __nv_bfloat16, 64>(load);
+GeneralInstance general_bf16_bf16_d64(bool wide) {
+  return general_instance_of<__nv_bfloat16, __nv_bfloat16, 64>(wide);
 }
 
 }  // namespace headrace::attention

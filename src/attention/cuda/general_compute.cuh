@@ -51,14 +51,23 @@ class GeneralCompute {
     if (first_query() >= item_.num_queries) return;
     float scores[Traits::kRowTiles][kScores];
     multiply_keys(shared_.keys[stage], scores);
+    bool raised = false;
 #pragma unroll
     for (int m = 0; m < Traits::kRowTiles; ++m) {
       if (cap_scale_ > 0.0f) cap_scores(scores[m], cap_scale_);
       mask(tile, m, scores[m]);
-      float correction[2];
-      softmax_tile(scores[m], log2_scale_, state_[m], correction);
+    }
 #pragma unroll
-      for (int i = 0; i < kOutputs; ++i) out_[m][i] *= correction[i / 2 % 2];
+    for (int m = 0; m < Traits::kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) raised |= raise_max(m, half, scores[m]);
+    }
+    if (__any_sync(0xFFFFFFFF, raised)) {
+#pragma unroll
+      for (int m = 0; m < Traits::kRowTiles; ++m) {
+#pragma unroll
+        for (int i = 0; i < kOutputs; ++i) out_[m][i] *= correction_[m][i / 2 % 2];
+      }
     }
     multiply_values(shared_.values[stage], scores);
   }
@@ -79,6 +88,7 @@ class GeneralCompute {
   static constexpr float kLog2E = 1.44269504f;
   static constexpr float kLn2 = 0.693147181f;
   static constexpr float kSmallestScale = 1e-30f;
+  static constexpr float kSlack = 8.0f;
   static constexpr int kScores = Traits::kKeys / 2;  // of a thread and row tile
   static constexpr int kOutputs = Traits::kHeadDim / 2;
 
@@ -100,6 +110,23 @@ class GeneralCompute {
     return scales == nullptr
                ? 1.0f
                : scales[int64_t{item_.kv_head} * params_.attention.cache.scale_stride];
+  }
+
+  // The maximum of a row only keeps weights from overflowing: it is raised, and sums so far
+  // corrected, when the tile's exceeds it by a factor of 2^kSlack in weight.
+  __device__ __forceinline__ bool raise_max(int m, int half, const float (&scores)[kScores]) {
+    float max = fmaxf(scores[2 * half], scores[2 * half + 1]);
+#pragma unroll
+    for (int i = 4; i < kScores; i += 4) {
+      max = fmaxf(max, fmaxf(scores[i + 2 * half], scores[i + 2 * half + 1]));
+    }
+    max = quad_max(max);
+    float& so_far = state_[m].max[half];
+    const bool raised = (max - so_far) * log2_scale_ > kSlack;
+    correction_[m][half] = raised ? ptx::exp2_approx((so_far - max) * log2_scale_) : 1.0f;
+    state_[m].sum[half] *= correction_[m][half];
+    if (raised) so_far = max;
+    return raised;
   }
 
   // A sink is a key with value 0 that was seen before all others.
@@ -157,9 +184,19 @@ class GeneralCompute {
     }
   }
 
-  __device__ __forceinline__ void multiply_values(
-      const Mma* values, const float (&weights)[Traits::kRowTiles][kScores]) {
+  // Weights are made 16 keys at a time, beside the products of the 16 keys before.
+  __device__ __forceinline__ void multiply_values(const Mma* values,
+                                                  float (&scores)[Traits::kRowTiles][kScores]) {
     const uint32_t address = rows_first(values);
+    float origin[Traits::kRowTiles][2];
+#pragma unroll
+    for (int m = 0; m < Traits::kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float max = state_[m].max[half];
+        origin[m][half] = max == -INFINITY ? 0.0f : max * log2_scale_;
+      }
+    }
 #pragma unroll
     for (int k = 0; k < Traits::kKeys; k += 16) {
       uint32_t a[Traits::kRowTiles][4];
@@ -167,7 +204,12 @@ class GeneralCompute {
       for (int m = 0; m < Traits::kRowTiles; ++m) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          a[m][i] = ptx::pack<Mma>(weights[m][k / 2 + 2 * i], weights[m][k / 2 + 2 * i + 1]);
+          const float low =
+              ptx::exp2_approx(scores[m][k / 2 + 2 * i] * log2_scale_ - origin[m][i % 2]);
+          const float high =
+              ptx::exp2_approx(scores[m][k / 2 + 2 * i + 1] * log2_scale_ - origin[m][i % 2]);
+          state_[m].sum[i % 2] += low + high;
+          a[m][i] = ptx::pack<Mma>(low, high);
         }
       }
 #pragma unroll
@@ -245,8 +287,9 @@ class GeneralCompute {
   Shared& shared_;
   const GeneralItem& item_;
   const uint32_t query_address_;
-  float cap_scale_ = 0.0f;  // of a score that becomes tanh; 0: none does
-  float log2_scale_;        // then it counts 2^(score · log2_scale)
+  float cap_scale_ = 0.0f;                  // of a score that becomes tanh; 0: none does
+  float log2_scale_;                        // then it counts 2^(score · log2_scale)
+  float correction_[Traits::kRowTiles][2];  // of the tile at hand
   PrefillSoftmax state_[Traits::kRowTiles];
   float out_[Traits::kRowTiles][kOutputs];
 };

@@ -3,13 +3,21 @@
 
 namespace headrace::attention {
 
+namespace {
+
+constexpr int32_t kWideSharedBytes = 200 * 1024;
+
+}  // namespace
+
 std::string to_string(const GeneralConfig& config) {
+  const GeneralTile tile = general_tile(config.head_dim, config.wide);
   return std::string("general ") + dtype_name(config.io_dtype) + ", KV " +
-         dtype_name(config.kv_dtype) + ", D " + std::to_string(config.head_dim) +
-         (config.load == GeneralLoad::kAsync ? ", async copies" : ", element loads");
+         dtype_name(config.kv_dtype) + ", D " + std::to_string(config.head_dim) + ", " +
+         std::to_string(tile.queries()) + " queries x " + std::to_string(tile.keys) + " keys, " +
+         (config.async ? "async copies" : "element loads");
 }
 
-Result<GeneralConfig> choose_general(const AttentionParams& params) {
+Result<GeneralConfig> choose_general(const AttentionParams& params, int32_t max_shared_bytes) {
   const KvCache& cache = params.cache;
   const int32_t head_dim = params.heads.head_dim;
   if (params.io_dtype != DType::kBF16 && params.io_dtype != DType::kF16) {
@@ -33,7 +41,8 @@ Result<GeneralConfig> choose_general(const AttentionParams& params) {
   return GeneralConfig{.io_dtype = params.io_dtype,
                        .kv_dtype = cache.dtype,
                        .head_dim = head_dim,
-                       .load = async ? GeneralLoad::kAsync : GeneralLoad::kElements};
+                       .wide = head_dim == 256 && max_shared_bytes >= kWideSharedBytes,
+                       .async = async};
 }
 
 }  // namespace headrace::attention

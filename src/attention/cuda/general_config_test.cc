@@ -10,7 +10,10 @@
 namespace headrace::attention {
 namespace {
 
-std::string chosen(const std::function<void(AttentionParams&)>& change) {
+constexpr int32_t kHopperBytes = 227 * 1024;
+
+std::string chosen(const std::function<void(AttentionParams&)>& change,
+                   int32_t max_shared_bytes = kHopperBytes) {
   AttentionParams params;
   params.heads = {.num_q_heads = 8, .num_kv_heads = 2, .head_dim = 128};
   params.io_dtype = DType::kBF16;
@@ -21,14 +24,15 @@ std::string chosen(const std::function<void(AttentionParams&)>& change) {
   params.cache.value_offset = 5 * 256;
   params.cache.page_stride = 10 * 256;
   change(params);
-  const auto config = choose_general(params);
+  const auto config = choose_general(params, max_shared_bytes);
   return config.ok() ? to_string(config.value()) : config.status().message();
 }
 
 TEST(GeneralConfig, PrintsWhatRuns) {
   using Params = AttentionParams;
-  const std::string elements = "general bf16, KV bf16, D 128, element loads";
-  EXPECT_EQ(chosen([](Params&) {}), "general bf16, KV bf16, D 128, async copies");
+  const std::string elements = "general bf16, KV bf16, D 128, 128 queries x 64 keys, element loads";
+  EXPECT_EQ(chosen([](Params&) {}),
+            "general bf16, KV bf16, D 128, 128 queries x 64 keys, async copies");
   EXPECT_EQ(chosen([](Params& p) { p.cache.token_stride += 4; }), elements);
   EXPECT_EQ(chosen([](Params& p) { p.cache.head_stride += 4; }), elements);
   EXPECT_EQ(chosen([](Params& p) { p.cache.page_stride += 4; }), elements);
@@ -36,13 +40,24 @@ TEST(GeneralConfig, PrintsWhatRuns) {
   EXPECT_EQ(chosen([](Params& p) { p.cache.data = reinterpret_cast<void*>(8); }), elements);
   // Strides count elements: 8 of them are 16 bytes of bf16, but not of fp8.
   EXPECT_EQ(chosen([](Params& p) { p.cache.token_stride += 8; }),
-            "general bf16, KV bf16, D 128, async copies");
+            "general bf16, KV bf16, D 128, 128 queries x 64 keys, async copies");
   EXPECT_EQ(chosen([](Params& p) {
               p.io_dtype = DType::kF16;
               p.cache.dtype = DType::kFP8E4M3;
               p.cache.token_stride += 8;
             }),
-            "general fp16, KV fp8_e4m3, D 128, element loads");
+            "general fp16, KV fp8_e4m3, D 128, 128 queries x 64 keys, element loads");
+}
+
+TEST(GeneralConfig, FitsTheSharedMemory) {
+  const auto head_dim_256 = [](AttentionParams& p) {
+    p.heads.head_dim = 256;
+    p.cache.head_stride = 256;
+  };
+  EXPECT_EQ(chosen(head_dim_256),
+            "general bf16, KV bf16, D 256, 128 queries x 64 keys, async copies");
+  EXPECT_EQ(chosen(head_dim_256, 99 * 1024),
+            "general bf16, KV bf16, D 256, 64 queries x 32 keys, async copies");
 }
 
 TEST(GeneralConfig, SaysWhatItDoesNotTake) {

@@ -3,8 +3,8 @@
 
 namespace headrace::attention {
 
-GeneralInstance general_fp16_fp16_d128(GeneralLoad load) {
-  return general_instance_of<__half, __half, 128>(load);
+GeneralInstance general_fp16_fp16_d128(bool wide) {
+  return general_instance_of<__half, __half, 128>(wide);
 }
 
 }  // namespace headrace::attention

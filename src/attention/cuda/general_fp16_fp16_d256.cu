@@ -3,8 +3,8 @@
 
 namespace headrace::attention {
 
-GeneralInstance general_fp16_fp16_d256(GeneralLoad load) {
-  return general_instance_of<__half, __half, 256>(load);
+GeneralInstance general_fp16_fp16_d256(bool wide) {
+  return general_instance_of<__half, __half, 256>(wide);
 }
 
 }  // namespace headrace::attention

@@ -3,8 +3,8 @@
 
 namespace headrace::attention {
 
-GeneralInstance general_fp16_fp16_d64(GeneralLoad load) {
-  return general_instance_of<__half, __half, 64>(load);
+GeneralInstance general_fp16_fp16_d64(bool wide) {
+  return general_instance_of<__half, __half, 64>(wide);
 }
 
 }  // namespace headrace::attention

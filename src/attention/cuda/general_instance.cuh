@@ -11,16 +11,15 @@ template <typename Traits>
 GeneralInstance general_instance() {
   return {.kernel = general_kernel<Traits>,
           .num_threads = Traits::kThreads,
-          .shared_bytes = static_cast<int32_t>(sizeof(GeneralShared<Traits>)),
-          .blocks_per_multiprocessor = Traits::kBlocksPerMultiprocessor,
-          .queries = Traits::kQueries};
+          .shared_bytes = static_cast<int32_t>(sizeof(GeneralShared<Traits>))};
 }
 
 template <typename Io, typename Kv, int kHeadDim>
-GeneralInstance general_instance_of(GeneralLoad load) {
-  return load == GeneralLoad::kAsync
-             ? general_instance<GeneralTraits<Io, Kv, kHeadDim, GeneralLoad::kAsync>>()
-             : general_instance<GeneralTraits<Io, Kv, kHeadDim, GeneralLoad::kElements>>();
+GeneralInstance general_instance_of(bool wide) {
+  if constexpr (kHeadDim == 256) {
+    if (wide) return general_instance<GeneralTraits<Io, Kv, kHeadDim, true>>();
+  }
+  return general_instance<GeneralTraits<Io, Kv, kHeadDim, false>>();
 }
 
 }  // namespace headrace::attention

@@ -3,7 +3,7 @@
 // size, strides and alignment,
 //   o = softmax(scale · q Kᵀ [soft-capped] [+ sink]) V.
 //
-// Blocks of four warps take items (kQueries queries of one row and key head, general_work.cuh) from
+// Blocks of warps take items (kQueries queries of one row and key head, general_work.cuh) from
 // a counter until none is left; warp w has queries w · kWarpQueries and on. Tiles of kKeys keys go
 // from the last to the first, so that causal masks fall on the first ones; while one is at work the
 // next is on its way. Two blocks share a multiprocessor: one's softmax fills the other's gaps. A
@@ -59,11 +59,11 @@ __device__ __forceinline__ void attend(const GeneralParams& params, const Genera
   for (int32_t tile = end - 1; tile >= begin; --tile) {
     ptx::async_copies_wait_all();
     __syncthreads();
-    if constexpr (!Traits::kIsRing) loader.finish(tile);
+    if constexpr (Traits::kIsFp8) loader.finish(tile);
     if (tile > begin) loader.start(tile - 1, stage ^ 1);
-    if constexpr (!Traits::kIsRing) __syncthreads();
+    if constexpr (Traits::kIsFp8) __syncthreads();
     const int32_t page = tile - 2 >= begin ? loader.look_up(tile - 2) : -1;
-    compute.run(tile, Traits::kIsRing ? stage : 0);
+    compute.run(tile, Traits::kIsFp8 ? 0 : stage);
     if (tile - 2 >= begin) loader.hand_on(tile - 2, page);
     stage ^= 1;
   }

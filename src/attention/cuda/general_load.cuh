@@ -94,22 +94,27 @@ class GeneralLoader {
                                                          item_.kv_head * cache.head_stride;
   }
 
-  // Starts the copies of a tile.
+  // Starts to bring a tile: into the stage, or fp8 to where it is widened from.
   __device__ __forceinline__ void start(int32_t tile, int stage) {
-    if constexpr (Traits::kIsRing) {
-      copy(tile, shared_.keys[stage], 0);
-      copy(tile, shared_.values[stage], params_.attention.cache.value_offset);
-    } else if constexpr (Traits::kIsWidened) {
+    const int64_t value_offset = params_.attention.cache.value_offset;
+    if constexpr (Traits::kIsFp8) {
+      if (!params_.async) return;
       copy_raw(tile, shared_.raw_keys, 0);
-      copy_raw(tile, shared_.raw_values, params_.attention.cache.value_offset);
+      copy_raw(tile, shared_.raw_values, value_offset);
+    } else if (params_.async) {
+      copy(tile, shared_.keys[stage], 0);
+      copy(tile, shared_.values[stage], value_offset);
+    } else {
+      copy_elements(tile, shared_.keys[stage], 0);
+      copy_elements(tile, shared_.values[stage], value_offset);
     }
   }
-  // After the copies of this thread have landed, and when nobody reads the tiles any more.
+  // fp8 alone: after the copies of this thread have landed, and when nobody reads the tiles.
   __device__ __forceinline__ void finish(int32_t tile) {
-    if constexpr (Traits::kIsWidened) {
+    if (params_.async) {
       widen(shared_.raw_keys, shared_.keys[0]);
       widen(shared_.raw_values, shared_.values[0]);
-    } else if constexpr (!Traits::kIsRing) {
+    } else {
       copy_elements(tile, shared_.keys[0], 0);
       copy_elements(tile, shared_.values[0], params_.attention.cache.value_offset);
     }

@@ -19,6 +19,7 @@ struct GeneralParams {
   metadata::FastDivisor by_group;
   metadata::FastDivisor by_page_size;
   int32_t window = 0;       // 0 = all keys
+  bool async = false;       // K and V can be copied 16 bytes at a time
   bool vector_q = false;    // q can be read 16 bytes at a time
   bool vector_out = false;  // out can be written 4 bytes at a time
 };

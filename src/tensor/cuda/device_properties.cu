@@ -18,13 +18,18 @@ Result<GpuProperties> ask(int device) {
   int count = 0;
   int major = 0;
   int minor = 0;
+  int shared_bytes = 0;
   HEADRACE_RETURN_IF_CUDA_ERROR(
       cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
   HEADRACE_RETURN_IF_CUDA_ERROR(
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   HEADRACE_RETURN_IF_CUDA_ERROR(
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return GpuProperties{.num_multiprocessors = count, .compute_capability = 10 * major + minor};
+  HEADRACE_RETURN_IF_CUDA_ERROR(
+      cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return GpuProperties{.num_multiprocessors = count,
+                       .compute_capability = 10 * major + minor,
+                       .max_shared_bytes = shared_bytes};
 }
 
 }  // namespace

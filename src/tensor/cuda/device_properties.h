@@ -11,6 +11,7 @@ namespace headrace {
 struct GpuProperties {
   int32_t num_multiprocessors = 0;
   int32_t compute_capability = 0;  // 90 for 9.0
+  int32_t max_shared_bytes = 0;    // of a thread block that asks for it
 };
 
 // Of the current device.
