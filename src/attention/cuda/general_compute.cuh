@@ -47,7 +47,7 @@ class GeneralCompute {
     }
   }
 
-  __device__ __forceinline__ void run(int32_t tile, int stage) {
+  __device__ __forceinline__ void run(int32_t tile, int stage, bool whole) {
     if (first_query() >= item_.num_queries) return;
     float scores[Traits::kRowTiles][kScores];
     multiply_keys(shared_.keys[stage], scores);
@@ -55,7 +55,7 @@ class GeneralCompute {
 #pragma unroll
     for (int m = 0; m < Traits::kRowTiles; ++m) {
       if (cap_scale_ > 0.0f) cap_scores(scores[m], cap_scale_);
-      mask(tile, m, scores[m]);
+      if (!whole) mask(tile, m, scores[m]);
     }
 #pragma unroll
     for (int m = 0; m < Traits::kRowTiles; ++m) {
@@ -236,11 +236,6 @@ class GeneralCompute {
   // Scores of keys that a row does not see become −inf.
   __device__ __forceinline__ void mask(int32_t tile, int m, float (&scores)[kScores]) const {
     const int32_t first_key = tile * Traits::kKeys;
-    const int32_t first = item_.context_len + token_of(first_query() + 16 * m);
-    const int32_t last = item_.context_len + token_of(first_query() + 16 * m + 15);
-    const bool all_past = first_key + Traits::kKeys - 1 <= first;
-    const bool all_inside = params_.window <= 0 || first_key > last - params_.window;
-    if (all_past && all_inside) return;
     const auto window = static_cast<uint32_t>(params_.window > 0 ? params_.window : INT32_MAX);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

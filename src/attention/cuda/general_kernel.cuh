@@ -47,6 +47,10 @@ __device__ __forceinline__ void attend(const GeneralParams& params, const Genera
   const int32_t first_key = params.window > 0 ? max(0, first_position - params.window + 1) : 0;
   const int32_t begin = first_key / Traits::kKeys;
   const int32_t end = last_position / Traits::kKeys + 1;
+  // Tiles of which every query sees every key.
+  const int32_t whole_end = (first_position + 1) / Traits::kKeys;
+  const int32_t whole_begin =
+      params.window > 0 ? max(0, last_position - params.window + Traits::kKeys) / Traits::kKeys : 0;
 
   GeneralLoader<Traits> loader(params, shared, item, first_key);
   loader.hand_on(end - 1, loader.look_up(end - 1));
@@ -63,7 +67,7 @@ __device__ __forceinline__ void attend(const GeneralParams& params, const Genera
     if (tile > begin) loader.start(tile - 1, stage ^ 1);
     if constexpr (Traits::kIsFp8) __syncthreads();
     const int32_t page = tile - 2 >= begin ? loader.look_up(tile - 2) : -1;
-    compute.run(tile, Traits::kIsFp8 ? 0 : stage);
+    compute.run(tile, Traits::kIsFp8 ? 0 : stage, tile >= whole_begin && tile < whole_end);
     if (tile - 2 >= begin) loader.hand_on(tile - 2, page);
     stage ^= 1;
   }

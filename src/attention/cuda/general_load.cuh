@@ -88,25 +88,21 @@ class GeneralLoader {
     if (thread() >= Traits::kKeys) return;
     const KvCache& cache = params_.attention.cache;
     const int32_t in_page = params_.by_page_size.remainder(tile * Traits::kKeys + thread());
-    shared_.offsets[tile & 1][thread()] = page < 0 ? -1
-                                                   : page * cache.page_stride +
-                                                         in_page * cache.token_stride +
-                                                         item_.kv_head * cache.head_stride;
+    shared_.lines[tile & 1][thread()] =
+        page < 0 ? nullptr
+                 : static_cast<const Kv*>(cache.data) + page * cache.page_stride +
+                       in_page * cache.token_stride + item_.kv_head * cache.head_stride;
   }
 
   // Starts to bring a tile: into the stage, or fp8 to where it is widened from.
   __device__ __forceinline__ void start(int32_t tile, int stage) {
-    const int64_t value_offset = params_.attention.cache.value_offset;
     if constexpr (Traits::kIsFp8) {
-      if (!params_.async) return;
-      copy_raw(tile, shared_.raw_keys, 0);
-      copy_raw(tile, shared_.raw_values, value_offset);
+      if (params_.async) copy_raw(tile);
     } else if (params_.async) {
-      copy(tile, shared_.keys[stage], 0);
-      copy(tile, shared_.values[stage], value_offset);
+      copy(tile, stage);
     } else {
       copy_elements(tile, shared_.keys[stage], 0);
-      copy_elements(tile, shared_.values[stage], value_offset);
+      copy_elements(tile, shared_.values[stage], params_.attention.cache.value_offset);
     }
   }
   // fp8 alone: after the copies of this thread have landed, and when nobody reads the tiles.
@@ -123,19 +119,24 @@ class GeneralLoader {
  private:
   __device__ static int32_t thread() { return static_cast<int32_t>(threadIdx.x); }
 
-  __device__ __forceinline__ const Kv* data() const {
-    return static_cast<const Kv*>(params_.attention.cache.data);
+  // Both halves of a line of the cache, 16 bytes a thread.
+  __device__ __forceinline__ void copy_line(const Kv* line, int32_t column, void* key,
+                                            void* value) const {
+    const bool valid = line != nullptr;
+    const Kv* from = valid ? line + column : static_cast<const Kv*>(params_.attention.cache.data);
+    ptx::async_copy_16(key, from, valid);
+    ptx::async_copy_16(value, from + (valid ? params_.attention.cache.value_offset : 0), valid);
   }
-  __device__ __forceinline__ void copy(int32_t tile, Mma* to, int64_t shift) const {
+  __device__ __forceinline__ void copy(int32_t tile, int stage) const {
     constexpr int kChunks = Traits::kHeadDim / 8;
     constexpr int kLines = Traits::kThreads / kChunks;  // of one pass
     const int32_t column = thread() % kChunks * 8;
 #pragma unroll
     for (int pass = 0; pass < Traits::kKeys / kLines; ++pass) {
       const int32_t key = thread() / kChunks + pass * kLines;
-      const int64_t offset = shared_.offsets[tile & 1][key];
-      ptx::async_copy_16(to + chunked<Traits::kHeadDim>(key, column),
-                         data() + max(offset, int64_t{0}) + shift + column, offset >= 0);
+      const int32_t to = chunked<Traits::kHeadDim>(key, column);
+      copy_line(shared_.lines[tile & 1][key], column, shared_.keys[stage] + to,
+                shared_.values[stage] + to);
     }
   }
   // fp8: a thread widens later what it has copied itself.
@@ -143,14 +144,14 @@ class GeneralLoader {
   static constexpr int kRawLines = Traits::kThreads / kRawChunks;
   static constexpr int kRawPasses = Traits::kKeys / kRawLines;
 
-  __device__ __forceinline__ void copy_raw(int32_t tile, uint8_t* to, int64_t shift) const {
+  __device__ __forceinline__ void copy_raw(int32_t tile) const {
     const int32_t column = thread() % kRawChunks * 16;
 #pragma unroll
     for (int pass = 0; pass < kRawPasses; ++pass) {
       const int32_t key = thread() / kRawChunks + pass * kRawLines;
-      const int64_t offset = shared_.offsets[tile & 1][key];
-      ptx::async_copy_16(to + key * Traits::kHeadDim + column,
-                         data() + max(offset, int64_t{0}) + shift + column, offset >= 0);
+      const int32_t to = key * Traits::kHeadDim + column;
+      copy_line(shared_.lines[tile & 1][key], column, shared_.raw_keys + to,
+                shared_.raw_values + to);
     }
   }
   __device__ __forceinline__ static void widen(const uint8_t* from, Mma* to) {
@@ -171,9 +172,9 @@ class GeneralLoader {
     for (int32_t i = thread(); i < Traits::kTileElements; i += Traits::kThreads) {
       const int32_t key = i / Traits::kHeadDim;
       const int32_t column = i % Traits::kHeadDim;
-      const int64_t offset = shared_.offsets[tile & 1][key];
+      const Kv* line = shared_.lines[tile & 1][key];
       Mma element = convert<Mma>(0.0f);
-      if (offset >= 0) element = convert<Mma>(data()[offset + shift + column]);
+      if (line != nullptr) element = convert<Mma>(line[shift + column]);
       to[chunked<Traits::kHeadDim>(key, column)] = element;
     }
   }

@@ -48,7 +48,7 @@ struct GeneralShared {
   alignas(1024) Mma values[Traits::kStages][Traits::kTileElements];
   alignas(16) uint8_t raw_keys[Traits::kIsFp8 ? Traits::kTileElements : 16];
   alignas(16) uint8_t raw_values[Traits::kIsFp8 ? Traits::kTileElements : 16];
-  int64_t offsets[2][Traits::kKeys];  // of a tile's keys in the cache; −1: no key
+  const typename Traits::Kv* lines[2][Traits::kKeys];  // a tile's keys in the cache; null: no key
   GeneralItem item;
   GeneralWorkState<Traits::kQueries> work[32];
 };
