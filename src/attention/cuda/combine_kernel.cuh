@@ -17,7 +17,7 @@
 
 namespace headrace::attention {
 
-inline constexpr int kCombineThreads = 256;
+inline constexpr int kCombineThreads = 128;
 inline constexpr int kCombineWarps = kCombineThreads / 32;
 inline constexpr int kWarpMergePartials = 16;  // more are a block's work
 
@@ -133,16 +133,19 @@ __device__ __forceinline__ void write_lse(const DecodeParams& params, int64_t to
   }
 }
 
-// A warp merges at most kWarpMergePartials partial results of one query.
-template <typename Io, int kHeadDim>
-__device__ void merge_by_warp(const DecodeParams& params, const MergeItem& item) {
-  constexpr int kWords = kHeadDim / 32;
-  constexpr int kAtOnce = 8;  // vectors in flight
+// A warp merges at most kWarpMergePartials partial results in kDims dims of one query, all of them
+// in flight at once where kDims is small enough.
+template <typename Io, int kHeadDim, int kDims>
+__device__ __forceinline__ void merge_by_warp(const DecodeParams& params, const MergeItem& item,
+                                              int32_t slice) {
+  constexpr int kWords = kDims / 32;
+  constexpr int kAtOnce = kWords <= 4 ? kWarpMergePartials : kWarpMergePartials / 2;
   const auto& [partials, token, head] = item;
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
   const float lse = lane < partials.count ? partials.lse[lane * partials.stride] : -INFINITY;
   const float sink = sink_of(params, head);
-  const float* from = partials.out + lane * kWords;
+  const int32_t dim = slice * kDims + lane * kWords;
+  const float* from = partials.out + dim;
   const int64_t stride = partials.stride * kHeadDim;
   float out[kWords] = {};
   WeightSum weights{};
@@ -167,10 +170,9 @@ __device__ void merge_by_warp(const DecodeParams& params, const MergeItem& item)
       for (int word = 0; word < kWords; ++word) out[word] += w * values[i][word];
     }
   }
-  store_floats(
-      static_cast<Io*>(params.out) + token * params.out_stride + head * kHeadDim + lane * kWords,
-      out, weights.inverse());
-  if (lane == 0) write_lse(params, token, head, weights);
+  store_floats(static_cast<Io*>(params.out) + token * params.out_stride + head * kHeadDim + dim,
+               out, weights.inverse());
+  if (dim == 0) write_lse(params, token, head, weights);
 }
 
 inline constexpr int kSliceDims = 64;  // two a lane
@@ -180,16 +182,32 @@ struct CombineMemory {
   float2 out[kCombineWarps][32];
 };
 
-// The block merges any number of partial results in 64 dims of one query: warp w takes every eighth
-// from w on.
+// The block merges any number of partial results in 64 dims of one query: warp w takes every
+// kCombineWarps-th from w on.
 template <typename Io, int kHeadDim>
-__device__ void merge_by_block(const DecodeParams& params, const MergeItem& item, int32_t slice,
-                               CombineMemory& memory) {
+__device__ __forceinline__ void merge_by_block(const DecodeParams& params, const MergeItem& item,
+                                               int32_t slice, CombineMemory& memory) {
   const auto& [partials, token, head] = item;
   constexpr int kAtOnce = 8;
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
   const auto warp = static_cast<int32_t>(threadIdx.x / 32);
   const int32_t dim = slice * kSliceDims + lane * 2;
+  const int64_t next = kCombineWarps * partials.stride;
+  const float* lses = partials.lse + warp * partials.stride;
+  const float* outs = partials.out + warp * partials.stride * kHeadDim + dim;
+  float lse[kAtOnce];
+  float2 values[kAtOnce];
+  const auto load = [&](int32_t base) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const bool valid = base + i * kCombineWarps < partials.count;
+      lse[i] = valid ? *lses : -INFINITY;
+      values[i] = valid ? *reinterpret_cast<const float2*>(outs) : float2{0.0f, 0.0f};
+      lses += next;
+      outs += next * kHeadDim;
+    }
+  };
+  load(warp);  // the first are on their way while the maximum is found
   float max = sink_of(params, head);
 #pragma unroll 1
   for (auto i = static_cast<int32_t>(threadIdx.x); i < partials.count; i += kCombineThreads) {
@@ -203,21 +221,8 @@ __device__ void merge_by_block(const DecodeParams& params, const MergeItem& item
   for (int w = 1; w < kCombineWarps; ++w) weights.max = fmaxf(weights.max, memory.reduced[0][w]);
 
   float2 out{0.0f, 0.0f};
-  const int64_t next = kCombineWarps * partials.stride;
-  const float* lses = partials.lse + warp * partials.stride;
-  const float* outs = partials.out + warp * partials.stride * kHeadDim + dim;
 #pragma unroll 1
-  for (int32_t base = warp; base < partials.count; base += kAtOnce * kCombineWarps) {
-    float lse[kAtOnce];
-    float2 values[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const bool valid = base + i * kCombineWarps < partials.count;
-      lse[i] = valid ? *lses : -INFINITY;
-      values[i] = valid ? *reinterpret_cast<const float2*>(outs) : float2{0.0f, 0.0f};
-      lses += next;
-      outs += next * kHeadDim;
-    }
+  for (int32_t base = warp;;) {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const float w = weights.weight(lse[i]);
@@ -225,6 +230,9 @@ __device__ void merge_by_block(const DecodeParams& params, const MergeItem& item
       out.x += w * values[i].x;
       out.y += w * values[i].y;
     }
+    base += kAtOnce * kCombineWarps;
+    if (base >= partials.count) break;
+    load(base);
   }
   memory.out[warp][lane] = out;
   if (lane == 0) memory.reduced[1][warp] = weights.sum;
@@ -272,16 +280,22 @@ template <typename Io, int kHeadDim, bool kRaceDelays = false>
 __global__ void __launch_bounds__(kCombineThreads)
     combine_kernel(const __grid_constant__ DecodeParams params) {
   __shared__ CombineMemory memory;
+  // Decode and this merge count as one kernel for who reads early (decode.h), and decode has passed
+  // its wait: what follows may start its own early work now.
+  ptx::launch_dependents();
   if (!params.early_pages) ptx::wait_for_dependencies();
   const CombineShare share = combine_share(params.split, static_cast<int32_t>(blockIdx.x));
+  // How a query is cut: in one piece where a warp has all partial results in flight at once, else
+  // in halves for a warp, else in slices for the block.
+  constexpr int32_t kHalf = kHeadDim > 128 ? kHeadDim / 2 : kHeadDim;
   const bool by_block = share.num_partials > kWarpMergePartials;
-  constexpr int32_t kSlices = kHeadDim / kSliceDims;
+  const bool in_halves = kHalf < kHeadDim && share.num_partials > kWarpMergePartials / 2;
+  const int32_t slices = by_block ? kHeadDim / kSliceDims : in_halves ? kHeadDim / kHalf : 1;
   int32_t num_items = 0;
   int64_t query_start = 0;
   if (share.num_partials > 1) {
-    const int32_t num_queries = params.query_len[share.row] * params.group;
+    num_items = params.query_len[share.row] * params.group * slices;
     query_start = params.query_start[share.row];
-    num_items = by_block ? num_queries * kSlices : num_queries;
   }
   const auto kv_head = static_cast<int32_t>(blockIdx.y);
   const int64_t stride = static_cast<int64_t>(params.num_kv_heads) * params.max_queries;
@@ -291,10 +305,11 @@ __global__ void __launch_bounds__(kCombineThreads)
       by_block ? share.share : share.share * kCombineWarps + static_cast<int32_t>(threadIdx.x / 32);
 
   if (params.early_pages) ptx::wait_for_dependencies();
-  ptx::launch_dependents();
 #pragma unroll 1
   for (; item < num_items; item += stride_items) {
-    const int32_t query = by_block ? item / kSlices : item;
+    const auto query =
+        static_cast<int32_t>(static_cast<uint32_t>(item) / static_cast<uint32_t>(slices));
+    const int32_t slice = item - query * slices;
     const int32_t token = params.by_group.quotient(query);
     const int64_t at = first + query;
     const MergeItem merged{
@@ -303,9 +318,11 @@ __global__ void __launch_bounds__(kCombineThreads)
         (kv_head - token) * params.group + query};
     race_delay<kRaceDelays>();
     if (by_block) {
-      merge_by_block<Io, kHeadDim>(params, merged, item % kSlices, memory);
+      merge_by_block<Io, kHeadDim>(params, merged, slice, memory);
+    } else if (in_halves) {
+      merge_by_warp<Io, kHeadDim, kHalf>(params, merged, slice);
     } else {
-      merge_by_warp<Io, kHeadDim>(params, merged);
+      merge_by_warp<Io, kHeadDim, kHeadDim>(params, merged, 0);
     }
   }
   race_delay<kRaceDelays>();

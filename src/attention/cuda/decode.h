@@ -28,7 +28,9 @@ struct DecodeOptions {
   // Device memory of decode_workspace_bytes(), kept for as long as the launch is used. Layers may
   // share it. Its content means nothing between two launches.
   void* workspace = nullptr;
-  // Programmatic dependent launch: both kernels may start before what precedes them has ended.
+  // Programmatic dependent launch: both kernels may start before what precedes them has ended. To
+  // what follows the two are one kernel: it may start as soon as the kernel right before this
+  // launch has ended, so what it reads before its own wait must not be written by this launch.
   bool programmatic = false;
   // Besides, pages of past tokens are fetched before that. Safe when the metadata and the keys and
   // values of past tokens were written by kernels that had ended before the kernel right before
