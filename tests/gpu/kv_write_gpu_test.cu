@@ -34,6 +34,8 @@ Buffer on_device(const void* data, size_t size_bytes) {
   Buffer buffer = value_of(Buffer::allocate(Device::kCuda, std::max<size_t>(size_bytes, 16)));
   check_status(cuda_status(cudaMemcpy(buffer.data(), data, size_bytes, cudaMemcpyHostToDevice),
                            "cudaMemcpy"));
+  // From pageable memory the call may return before the last bytes have arrived.
+  check_status(cuda_status(cudaDeviceSynchronize(), "cudaDeviceSynchronize"));
   return buffer;
 }
 std::vector<unsigned char> on_host(const Buffer& buffer) {
