@@ -17,6 +17,7 @@
 
 #include "headrace/status.h"
 #include "tensor/cuda/cuda_error.h"
+#include "tensor/cuda/cuda_event.h"
 #include "tensor/cuda/cuda_stream.h"
 
 namespace headrace::bench {
@@ -50,18 +51,14 @@ inline Timing time_graph(CudaStream& stream, int calls, const std::function<void
   check(stream.begin_capture());
   submit();
   const CudaGraph graph = value_of(stream.end_capture());
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  check(cudaEventCreate(&begin), "cudaEventCreate");
-  check(cudaEventCreate(&end), "cudaEventCreate");
+  CudaEvent begin = value_of(CudaEvent::create());
+  CudaEvent end = value_of(CudaEvent::create());
   const auto sample_us = [&](int replays) {
-    check(cudaEventRecord(begin, stream.handle()), "cudaEventRecord");
+    check(begin.record(stream));
     for (int i = 0; i < replays; ++i) check(stream.launch(graph));
-    check(cudaEventRecord(end, stream.handle()), "cudaEventRecord");
+    check(end.record(stream));
     check(stream.synchronize());
-    float elapsed_ms = 0;
-    check(cudaEventElapsedTime(&elapsed_ms, begin, end), "cudaEventElapsedTime");
-    return 1e3 * elapsed_ms;
+    return value_of(end.us_since(begin));
   };
   sample_us(1);
   const double replay_us = std::max(1.0, sample_us(1));
@@ -71,8 +68,6 @@ inline Timing time_graph(CudaStream& stream, int calls, const std::function<void
     const double us = sample_us(replays) / replays / calls;
     if (i >= options.warm_ups) times_us.push_back(us);
   }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
   std::sort(times_us.begin(), times_us.end());
   return {times_us[times_us.size() / 2], times_us[0]};
 }

@@ -48,8 +48,18 @@ struct AttentionParams {
   int32_t window = 0;            // keys a query sees, itself included; 0 = all
   float soft_cap = 0.0f;         // s ← cap · tanh(s / cap); 0 = none
   const float* sinks = nullptr;  // [Hq] logit of a virtual key with value 0; may be null
+  // Reserved: a prefix shared by all rows and attended to once, and a packed mask of a tree of
+  // drafts. No path has them yet; all refuse params that set one.
+  const void* shared_prefix = nullptr;
+  const uint32_t* tree_mask = nullptr;
   metadata::StepView step;
 };
+
+inline bool sets_reserved(const AttentionParams& params) {
+  return params.shared_prefix != nullptr || params.tree_mask != nullptr;
+}
+inline constexpr const char* kReservedIsSet =
+    "attention with a shared prefix or a tree mask is not there yet: leave both null";
 
 // Writes k and v of the new tokens into their pages (tokens with slot_mapping < 0 are skipped).
 struct KvWriteParams {

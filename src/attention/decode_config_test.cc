@@ -47,6 +47,16 @@ TEST(DecodeConfig, FollowsQueriesAndPages) {
             "decode bf16, KV bf16, D 128, 16 queries a pass, gather");
 }
 
+TEST(DecodeConfig, RefusesWhatIsReserved) {
+  AttentionParams params = params_of(32, 8, 128);
+  params.shared_prefix = memory;
+  EXPECT_EQ(choose_decode(params, 1).status().message(), kReservedIsSet);
+  params.shared_prefix = nullptr;
+  const uint32_t mask = 0;
+  params.tree_mask = &mask;
+  EXPECT_EQ(choose_decode(params, 1).status().message(), kReservedIsSet);
+}
+
 TEST(DecodeConfig, RefusesWithAReason) {
   const AttentionParams good = params_of(16, 2, 256);
   ASSERT_TRUE(choose_decode(good, 1).ok());

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "metadata/index.h"
+#include "metadata/split.h"
 
 namespace headrace::metadata {
 namespace {
@@ -142,6 +143,7 @@ void lay_out(Layout& layout, const Limits& limits, StepInput& input, StepArrays&
   layout.take(chunks, arrays.chunk_len, view.chunk_len);
   layout.take(tokens, arrays.logit_tokens, view.logit_tokens);
   layout.take(rows + 1, arrays.logit_start, view.logit_start);
+  layout.take(limits.num_workers, arrays.split_workers, view.split_workers);
   layout.take(rows + 1, arrays.split_unit_start, view.split_unit_start);
   layout.take(rows + 1, arrays.split_partial_start, view.split_partial_start);
   arrays.group_start = layout.take<int32_t>(rows);

@@ -52,6 +52,7 @@ struct StepArrays {
   int32_t* chunk_len = nullptr;
   int32_t* logit_tokens = nullptr;
   int32_t* logit_start = nullptr;
+  SplitWorker* split_workers = nullptr;
   int32_t* split_unit_start = nullptr;
   int32_t* split_partial_start = nullptr;
 

@@ -23,19 +23,26 @@ int32_t fill_partials(const SplitShape& shape, int32_t num_rows, const int32_t* 
   return before;
 }
 
-void derive_split(const StepView& step, const SplitShape& shape, int32_t* unit_start,
-                  int32_t* partial_start) {
+void fill_workers(const SplitView& split, SplitWorker* workers) {
+  for (int32_t w = 0; w < split.shape.num_workers; ++w) {
+    workers[w] = split_worker(split, w);
+    place_partials(workers[w], split.partial_start);
+  }
+}
+
+void derive_split(const StepView& step, const SplitShape& shape, const SplitArrays& out) {
   const int32_t num_rows = step.limits.max_rows;
   int32_t before = 0;
   for (int32_t r = 0; r < num_rows; ++r) {
     const int32_t own = units_of_row(shape, step, r);
-    write_start(unit_start, num_rows, r, before, own);
+    write_start(out.unit_start, num_rows, r, before, own);
     before += own;
   }
-  fill_partials(shape, num_rows, unit_start, partial_start);
+  fill_partials(shape, num_rows, out.unit_start, out.partial_start);
+  fill_workers(split_view(step, shape, out), out.workers);
 }
 
-void derive_step(const StepInput& input, const StepArrays& out) {
+void derive_step(const StepInput& input, const StepArrays& out, const StepView& view) {
   const int32_t max_rows = out.limits.max_rows;
   const int32_t max_tokens = out.limits.max_tokens;
   const int32_t num_chunks_max = max_chunks(out.limits);
@@ -58,6 +65,7 @@ void derive_step(const StepInput& input, const StepArrays& out) {
   }
   const int32_t num_partials = fill_partials(split_shape(out.limits), max_rows,
                                              out.split_unit_start, out.split_partial_start);
+  fill_workers(split_view(view), out.split_workers);
   write_counts(input, out, total, num_partials);
 }
 
@@ -70,15 +78,24 @@ CpuStream& cpu_stream(Stream& stream) {
 
 // Arguments are captured by value: the arrays stay where they are when the arena object is moved.
 void build(Stream& stream, const StepArena& arena) {
-  cpu_stream(stream).run([input = arena.input(), arrays = arena.arrays()](ThreadPool&) {
-    derive_step(input, arrays);
-  });
+  cpu_stream(stream).run([input = arena.input(), arrays = arena.arrays(),
+                          view = arena.view()](ThreadPool&) { derive_step(input, arrays, view); });
 }
 
-void build_split(Stream& stream, const StepView& step, const SplitShape& shape, int32_t* unit_start,
-                 int32_t* partial_start) {
-  cpu_stream(stream).run(
-      [=](ThreadPool&) { derive_split(step, shape, unit_start, partial_start); });
+void build_split(Stream& stream, const StepView& step, const SplitShape& shape,
+                 const SplitArrays& out) {
+  cpu_stream(stream).run([=](ThreadPool&) { derive_split(step, shape, out); });
+}
+
+int64_t split_arrays_bytes(const Limits& limits, const SplitShape& shape) {
+  return shape.num_workers * static_cast<int64_t>(sizeof(SplitWorker)) +
+         2 * (int64_t{limits.max_rows} + 1) * static_cast<int64_t>(sizeof(int32_t));
+}
+
+SplitArrays split_arrays_in(void* memory, const Limits& limits, const SplitShape& shape) {
+  auto* workers = static_cast<SplitWorker*>(memory);
+  auto* unit_start = reinterpret_cast<int32_t*>(workers + shape.num_workers);
+  return {workers, unit_start, unit_start + limits.max_rows + 1};
 }
 
 void advance(Stream& stream, const AdvanceParams& params) {

@@ -9,6 +9,7 @@
 #include "metadata/arena.h"
 #include "metadata/build_split.h"
 #include "metadata/split.h"
+#include "tensor/buffer.h"
 #include "tests/support/random_steps.h"
 #include "tests/support/scale.h"
 #include "tests/support/step_builder.h"
@@ -29,23 +30,25 @@ void replay_random_steps(Random& random, const Limits& limits, int steps, Counts
   const StepArena arena = std::move(created).value();
   const SplitShape shape{random.in(1, 20), random.pick({1, 16, 100}),
                          random.pick({0, 1, 2, 17, 64, 300}), random.one_in(2)};
-  std::vector<int32_t> unit_start(static_cast<size_t>(limits.max_rows) + 1);
-  std::vector<int32_t> partial_start(unit_start.size());
-  const SplitView split = split_view(arena.view(), shape, unit_start.data(), partial_start.data());
+  auto memory =
+      Buffer::allocate(Device::kCpu, static_cast<size_t>(split_arrays_bytes(limits, shape)));
+  ASSERT_TRUE(memory.ok());
+  Buffer own = std::move(memory).value();
+  const SplitArrays arrays = split_arrays_in(own.data(), limits, shape);
+  const SplitView split = split_view(arena.view(), shape, arrays);
 
   ThreadPool pool(1);
   CpuStream stream(pool);
   stream.begin_capture();
   build(stream, arena);
-  build_split(stream, arena.view(), shape, unit_start.data(), partial_start.data());
+  build_split(stream, arena.view(), shape, arrays);
   const CpuGraph graph = stream.end_capture();
   for (int i = 0; i < steps; ++i) {
     random_step(random, limits, arena.input());
     const Status status = check_rows(arena);
     ASSERT_TRUE(status.ok()) << status.message() << "\n" << describe_step(arena);
     test::poison_derived(arena);
-    std::memset(unit_start.data(), 0xA5, unit_start.size() * sizeof(int32_t));
-    std::memset(partial_start.data(), 0xA5, partial_start.size() * sizeof(int32_t));
+    std::memset(own.data(), 0xA5, own.size_bytes());
     stream.launch(graph);
     seen->num_decode_rows += arena.view().counts->num_decode_rows;
     seen->num_verify_rows += arena.view().counts->num_verify_rows;

@@ -11,9 +11,13 @@
 
 namespace headrace::metadata {
 
-// Submits the making of the two arrays, each [R + 1] and kept by the caller: one launch, no
-// allocation, nothing read back. Runs after build() of the step, before the layers of the group.
-void build_split(Stream& stream, const StepView& step, const SplitShape& shape, int32_t* unit_start,
-                 int32_t* partial_start);
+// Submits the making of the arrays, which the caller keeps: one launch, no allocation, nothing read
+// back. Runs after build() of the step, before the layers of the group.
+void build_split(Stream& stream, const StepView& step, const SplitShape& shape,
+                 const SplitArrays& out);
+
+// One piece of memory for the arrays: its size, and where they lie in it. 64-byte aligned.
+int64_t split_arrays_bytes(const Limits& limits, const SplitShape& shape);
+SplitArrays split_arrays_in(void* memory, const Limits& limits, const SplitShape& shape);
 
 }  // namespace headrace::metadata

@@ -6,7 +6,9 @@
 //   2. write_row for r in [0, R)                   reads its own sums only
 //   3. write_token [0, T), write_chunk [0, C), write_logit [0, T) and
 //      partials_of_row [0, R), scanned             read what phase 2 wrote
+//      split_worker(w) for w in [0, W)             reads what phase 2 wrote
 //   4. write_start of split_partial_start for [0, R), write_counts
+//   5. place_partials of the workers               reads split_partial_start
 // and at any time write_page_row [0, R), which reads the input only.
 // Each array is written to its full size, so that nothing of an earlier step is left.
 #pragma once

@@ -38,7 +38,8 @@ HEADRACE_HOST_DEVICE constexpr int64_t slot_mapping_of(int32_t page, int32_t pos
 
 HEADRACE_HOST_DEVICE constexpr RowKind row_kind(const Row& row) {
   if (row.query_len <= 0) return RowKind::kPadding;
-  if (row.context_len > 0 && row.query_len == 1 + row.num_drafts) {
+  const bool resumes = row.context_len > 0 || (row.flags & kRowStateless) != 0;
+  if (resumes && row.query_len == 1 + row.num_drafts) {
     return row.num_drafts > 0 ? RowKind::kVerify : RowKind::kDecode;
   }
   return RowKind::kPrefill;

@@ -18,6 +18,9 @@ enum class RowKind : uint8_t {
 enum RowFlags : uint32_t {
   kRowEmit = 1u << 0,         // sample from the row's logits
   kRowSelfAdvance = 1u << 1,  // the device advances the row after the step; needs kRowEmit
+  // No layer keeps a state for the row, so nothing must start from zeros: it decodes (or verifies)
+  // without context too.
+  kRowStateless = 1u << 2,
 };
 
 // The largest query of a verify row: one token and up to 15 drafts.

@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "metadata/build_split.h"
+#include "tensor/buffer.h"
 #include "tests/support/step_builder.h"
 #include "tests/support/step_reference.h"
 
@@ -21,16 +24,28 @@ using ::testing::ElementsAre;
 
 TestRow decode_row(int32_t seq_len) { return {.query_len = 1, .context_len = seq_len - 1}; }
 
+Buffer allocate(int64_t size_bytes) {
+  auto buffer = Buffer::allocate(Device::kCpu, static_cast<size_t>(size_bytes));
+  if (!buffer.ok()) throw std::runtime_error(buffer.status().message());
+  return std::move(buffer).value();
+}
+
 // A split of a test step, made by build_split into arrays of its own.
 struct OwnSplit {
   OwnSplit(TestStep& step, const SplitShape& shape)
-      : unit_start(static_cast<size_t>(step.view().limits.max_rows) + 1, -77),
-        partial_start(unit_start.size(), -77),
-        view(split_view(step.view(), shape, unit_start.data(), partial_start.data())) {
-    build_split(step.stream(), step.view(), shape, unit_start.data(), partial_start.data());
+      : memory(allocate(split_arrays_bytes(step.view().limits, shape))),
+        arrays(split_arrays_in(memory.data(), step.view().limits, shape)),
+        view(split_view(step.view(), shape, arrays)) {
+    std::memset(memory.data(), 0xA5, memory.size_bytes());
+    build_split(step.stream(), step.view(), shape, arrays);
   }
-  std::vector<int32_t> unit_start;
-  std::vector<int32_t> partial_start;
+  int32_t num_partials() const { return arrays.partial_start[view.num_rows]; }
+  std::vector<int32_t> unit_starts() const {
+    return {arrays.unit_start, arrays.unit_start + view.num_rows + 1};
+  }
+
+  Buffer memory;
+  SplitArrays arrays;
   SplitView view;
 };
 
@@ -150,7 +165,7 @@ TEST(Split, EveryKeyOnceCountedKeyByKey) {
         for (bool fixed : {false, true}) {
           const OwnSplit split(step, {workers, unit_tokens, window, fixed});
           std::vector<std::vector<int>> covered(8, std::vector<int>(700, 0));
-          std::vector<int> partials(static_cast<size_t>(split.partial_start.back()), 0);
+          std::vector<int> partials(static_cast<size_t>(split.num_partials()), 0);
           for (int32_t w = 0; w < workers; ++w) {
             for (const SplitPiece& piece : pieces_of(split.view, w)) {
               ++partials.at(static_cast<size_t>(piece.partial));
@@ -212,7 +227,7 @@ TEST(Split, TheBoundOfPartialResultsIsReached) {
   EXPECT_EQ(max_partials(step.view().limits, split_shape(step.view().limits)), 4);
 
   const SplitShape fixed{3, 16, 0, true};
-  EXPECT_EQ(OwnSplit(step, fixed).partial_start.back(), 6);
+  EXPECT_EQ(OwnSplit(step, fixed).num_partials(), 6);
   EXPECT_EQ(max_partials(step.view().limits, fixed), 6);
 }
 
@@ -230,7 +245,7 @@ TEST(Split, AWindowDropsTheUnitsBeforeItsFirstKey) {
   TestStep step({decode_row(1000), decode_row(10)}, {.num_workers = 4, .split_tokens = 64});
   const OwnSplit split(step, {4, 64, 100, false});
   // Keys 900 … 999 lie in units 14 and 15.
-  EXPECT_THAT(split.unit_start, ElementsAre(0, 2, 3));
+  EXPECT_THAT(split.unit_starts(), ElementsAre(0, 2, 3));
   const auto pieces = pieces_of_row(split.view, 0);
   ASSERT_EQ(pieces.size(), 2u);
   EXPECT_EQ(pieces[0].unit_begin, 14);
@@ -269,8 +284,7 @@ TEST(Split, BuildSplitIsOneNodeThatFollowsTheStep) {
   OwnSplit split(step, {4, 16, 20, false});
   step.stream().begin_capture();
   build(step.stream(), step.arena());
-  build_split(step.stream(), step.view(), split.view.shape, split.unit_start.data(),
-              split.partial_start.data());
+  build_split(step.stream(), step.view(), split.view.shape, split.arrays);
   const CpuGraph graph = step.stream().end_capture();
   EXPECT_EQ(graph.num_nodes(), 2u);
   for (int32_t len : {2, 300, 16, 17}) {

@@ -10,6 +10,8 @@
 
 namespace headrace::metadata {
 
+struct SplitWorker;
+
 // Maxima that size the arena. All that varies from step to step stays below them.
 struct Limits {
   int32_t max_rows = 1;           // R
@@ -94,6 +96,7 @@ struct StepView {
   const Checkpoint* checkpoints = nullptr;  // [N] input, the first counts->num_checkpoints
 
   // Split of the decode and verify work over limits.num_workers; see split.h.
+  const SplitWorker* split_workers = nullptr;    // [W]     how each worker begins
   const int32_t* split_unit_start = nullptr;     // [R + 1] units of work before row r
   const int32_t* split_partial_start = nullptr;  // [R + 1] partial results before row r
 };

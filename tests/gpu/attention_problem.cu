@@ -10,6 +10,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "metadata/build_split.h"
 #include "metadata/cuda/build_kernel.h"
 #include "tensor/cuda/cuda_error.h"
 
@@ -342,13 +343,14 @@ void GpuAttentionProblem::poison_outputs() {
 }
 
 metadata::SplitView GpuAttentionProblem::make_split(const metadata::SplitShape& split) {
-  const auto entries = static_cast<size_t>(arena_.limits().max_rows) + 1;
-  if (split_.size_bytes() == 0) split_ = allocate(2 * entries * sizeof(int32_t));
+  const metadata::Limits& limits = arena_.limits();
+  if (split_.size_bytes() == 0) {
+    split_ = allocate(static_cast<size_t>(metadata::split_arrays_bytes(limits, split)));
+  }
   split_shape_ = split;
-  int32_t* unit_start = split_.as<int32_t>();
-  check_status(metadata::launch_build_split(stream_.handle(), arena_.view(), split, unit_start,
-                                            unit_start + entries));
-  return metadata::split_view(arena_.view(), split, unit_start, unit_start + entries);
+  const metadata::SplitArrays arrays = metadata::split_arrays_in(split_.data(), limits, split);
+  check_status(metadata::launch_build_split(stream_.handle(), arena_.view(), split, arrays));
+  return metadata::split_view(arena_.view(), split, arrays);
 }
 
 std::vector<char> GpuAttentionProblem::output_bytes() {

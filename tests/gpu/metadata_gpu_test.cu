@@ -82,6 +82,7 @@ std::string array_at(const StepArena& arena, const std::byte* byte) {
       {a.chunk_len, "chunk_len"},
       {a.logit_tokens, "logit_tokens"},
       {a.logit_start, "logit_start"},
+      {a.split_workers, "split_workers"},
       {a.split_unit_start, "split_unit_start"},
       {a.split_partial_start, "split_partial_start"},
       {a.group_start, "group_start"},
@@ -102,14 +103,14 @@ class Pair {
       : shape_(shape),
         cpu_(value_of(StepArena::create(Device::kCpu, limits))),
         gpu_(value_of(StepArena::create(Device::kCuda, limits))),
-        // unit_start [R + 1], then partial_start [R + 1]
-        cpu_split_(2 * (static_cast<size_t>(limits.max_rows) + 1)),
+        cpu_split_(value_of(Buffer::allocate(
+            Device::kCpu, static_cast<size_t>(split_arrays_bytes(limits, shape))))),
         gpu_split_(value_of(Buffer::allocate(Device::kCuda, split_bytes()))),
         pool_(1),
         cpu_stream_(pool_),
         stream_(value_of(CudaStream::create())),
         found_(static_cast<size_t>(end_of(cpu_) - begin_of(cpu_))),
-        found_split_(cpu_split_.size()) {}
+        found_split_(split_bytes() / sizeof(int32_t)) {}
 
   const StepArena& cpu() const { return cpu_; }
 
@@ -135,7 +136,7 @@ class Pair {
       submit();
     }
     build(cpu_stream_, cpu_);
-    build_split(cpu_stream_, cpu_.view(), shape_, cpu_split_.data(), cpu_partials());
+    build_split(cpu_stream_, cpu_.view(), shape_, cpu_arrays());
     download(found_.data(), begin_of(gpu_), found_.size());
     download(found_split_.data(), gpu_split_.data(), split_bytes());
     check(stream_.synchronize());
@@ -148,21 +149,21 @@ class Pair {
       const auto at = std::mismatch(found_.begin(), found_.end(), expected).second;
       return array_at(cpu_, at);
     }
-    if (found_split_ == cpu_split_) return "";
-    const auto at = std::mismatch(found_split_.begin(), found_split_.end(), cpu_split_.begin());
+    const auto at =
+        std::mismatch(found_split_.begin(), found_split_.end(), cpu_split_.as<int32_t>());
+    if (at.first == found_split_.end()) return "";
     return "build_split entry " + std::to_string(at.first - found_split_.begin()) + ": " +
            std::to_string(*at.first) + ", expected " + std::to_string(*at.second);
   }
 
  private:
-  size_t split_bytes() const { return cpu_split_.size() * sizeof(int32_t); }
-  int32_t* cpu_partials() { return cpu_split_.data() + cpu_.limits().max_rows + 1; }
+  size_t split_bytes() const { return cpu_split_.size_bytes(); }
+  SplitArrays cpu_arrays() { return split_arrays_in(cpu_split_.data(), cpu_.limits(), shape_); }
 
   void submit() {
-    int32_t* unit_start = gpu_split_.as<int32_t>();
     check(launch_build(stream_.handle(), gpu_.input(), gpu_.arrays()));
-    check(launch_build_split(stream_.handle(), gpu_.view(), shape_, unit_start,
-                             unit_start + gpu_.limits().max_rows + 1));
+    check(launch_build_split(stream_.handle(), gpu_.view(), shape_,
+                             split_arrays_in(gpu_split_.data(), gpu_.limits(), shape_)));
   }
   void upload(void* to, const void* from, size_t bytes) {
     check(cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_.handle()),
@@ -176,7 +177,7 @@ class Pair {
   SplitShape shape_;
   StepArena cpu_;
   StepArena gpu_;
-  std::vector<int32_t> cpu_split_;
+  Buffer cpu_split_;
   Buffer gpu_split_;
   ThreadPool pool_;
   CpuStream cpu_stream_;

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "metadata/index.h"
+#include "metadata/split.h"
 
 namespace headrace::test {
 namespace {
@@ -171,6 +172,7 @@ void poison_derived(const metadata::StepArena& arena) {
   const int64_t tokens = a.limits.max_tokens;
   const int64_t chunks = metadata::max_chunks(a.limits);
   poison_array(a.counts, 1);
+  poison_array(a.split_workers, a.limits.num_workers);
   poison_array(a.kind, rows);
   for (int32_t* array : {a.query_len, a.context_len, a.seq_len, a.pages_used, a.last_page_len,
                          a.initial_slot, a.final_slot, a.num_accepted, a.decode_rows, a.verify_rows,

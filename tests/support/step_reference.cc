@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <tuple>
 #include <vector>
 
 namespace headrace::test {
@@ -257,12 +260,75 @@ std::string step_mismatch(const metadata::StepArena& arena) {
   return mismatch;
 }
 
+namespace {
+
+bool same_piece(const SplitPiece& a, const SplitPiece& b) {
+  return a.row == b.row && a.unit_begin == b.unit_begin && a.unit_end == b.unit_end &&
+         a.key_begin == b.key_begin && a.key_end == b.key_end && a.partial == b.partial &&
+         a.whole == b.whole;
+}
+
+// How a worker begins, against its pieces as a search finds them, which are checked elsewhere.
+std::string worker_mismatch(const StepView& step, const SplitView& split, int32_t w) {
+  const metadata::SplitWorker& begin = split.workers[w];
+  std::vector<SplitPiece> pieces;
+  SplitWalk search(split, w);
+  for (SplitPiece piece; search.next(&piece);) pieces.push_back(piece);
+  if (pieces.empty()) {
+    const metadata::SplitWorker none;
+    return std::memcmp(&begin, &none, sizeof(none)) == 0
+               ? ""
+               : fmt::format("worker {} has no work, but not all of its entry is zero", w);
+  }
+  const SplitPiece& first = pieces[0];
+  const int32_t row = first.row;
+  const int32_t row_partial = split.partial_start[row];
+  int32_t units = 0;
+  for (const SplitPiece& piece : pieces) units += piece.unit_end - piece.unit_begin;
+  for (const auto& [name, value, expected] :
+       std::initializer_list<std::tuple<const char*, int32_t, int32_t>>{
+           {"num_units", begin.num_units, split.unit_start[split.num_rows]},
+           {"unit_end", begin.unit_end, begin.unit_begin + units},
+           {"first_end", begin.first_end, begin.unit_begin + first.unit_end - first.unit_begin},
+           {"row", begin.row, row},
+           {"row_begin", begin.row_begin, split.unit_start[row]},
+           {"row_end", begin.row_end, split.unit_start[row + 1]},
+           {"key_begin", begin.key_begin, first.key_begin},
+           {"key_end", begin.key_end, first.key_end},
+           {"partial", begin.partial, first.partial},
+           {"row_partial", begin.row_partial, row_partial},
+           {"row_partials", begin.row_partials, split.partial_start[row + 1] - row_partial},
+           {"context_len", begin.context_len, step.context_len[row]},
+           {"query_len", begin.query_len, step.query_len[row]},
+           {"query_start", begin.query_start, step.query_start_i32[row]},
+           {"reserved", begin.reserved, 0}}) {
+    if (value != expected) {
+      return fmt::format("worker {}: {} is {}, expected {}", w, name, value, expected);
+    }
+  }
+  SplitWalk rest(split, w, begin);
+  SplitPiece piece;
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    if (!rest.next(&piece) || !same_piece(piece, pieces[i])) {
+      return fmt::format("worker {}: piece {} differs behind its entry", w, i);
+    }
+  }
+  return rest.next(&piece) ? fmt::format("worker {} goes on past its end", w) : "";
+}
+
+}  // namespace
+
 std::string split_mismatch(const StepView& step, const SplitView& split) {
   const int32_t rows = step.limits.max_rows;
   const int64_t unit = split.shape.unit_tokens;
   const int64_t num_units = split.unit_start[rows];
   const int64_t num_partials = split.partial_start[rows];
   if (split.unit_start[0] != 0 || split.partial_start[0] != 0) return "a split starts past 0";
+
+  for (int32_t w = 0; w < split.shape.num_workers; ++w) {
+    const std::string mismatch = worker_mismatch(step, split, w);
+    if (!mismatch.empty()) return mismatch;
+  }
 
   // Workers in order bring the pieces in row and key order, since ranges are consecutive.
   std::vector<SplitPiece> pieces;

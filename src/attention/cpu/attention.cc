@@ -34,6 +34,7 @@ void attention(Stream& stream, const AttentionParams& params) {
   check_heads(params.heads);
   check_cache(params.cache, params.heads);
   HEADRACE_CHECK(params.io_dtype == DType::kF32);
+  HEADRACE_CHECK(!sets_reserved(params), kReservedIsSet);
   const auto kernel = cpu_isa() == Isa::kAvx2 ? attention_tiled : attention_reference;
   static_cast<CpuStream&>(stream).run([params, kernel](ThreadPool& pool) { kernel(params, pool); });
 }

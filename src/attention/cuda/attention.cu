@@ -13,6 +13,7 @@ constexpr int32_t kHopper = 90;
 Status check_shapes(const AttentionParams& params) {
   const HeadShape& heads = params.heads;
   const KvCache& cache = params.cache;
+  if (sets_reserved(params)) return unsupported(kReservedIsSet);
   if (heads.num_kv_heads < 1 || heads.num_q_heads < 1 ||
       heads.num_q_heads % heads.num_kv_heads != 0 || heads.head_dim < 1) {
     return invalid_argument(std::to_string(heads.num_q_heads) + " query heads of " +

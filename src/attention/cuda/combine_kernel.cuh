@@ -11,7 +11,7 @@
 
 #include "attention/cuda/decode_consumer.cuh"
 #include "attention/cuda/decode_params.h"
-#include "metadata/cuda/warp_search.cuh"
+#include "metadata/cuda/split_worker.cuh"
 #include "tensor/cuda/ptx.cuh"
 #include "tensor/cuda/race_delay.cuh"
 
@@ -26,29 +26,32 @@ struct CombineShare {
   int32_t row = -1;  // −1: nothing to do
   int32_t first_partial = 0;
   int32_t num_partials = 0;
+  int32_t query_len = 0;
+  int32_t query_start = 0;  // first token of the row in the step
   int32_t share = 0;
   int32_t num_shares = 1;
 };
 
 __device__ inline CombineShare combine_share(const metadata::SplitView& split, int32_t cut) {
-  CombineShare share{.row = cut};
-  int32_t edge = 0;  // of the row's edges between workers, from 0
-  if (!split.shape.fixed) {
-    const int32_t worker = cut + 1;  // the edge before it
-    const metadata::SplitStart start = metadata::warp_split_start(split, worker);
-    const int32_t active = metadata::active_workers(split.shape, start.num_units);
-    if (worker >= active) return {};
-    if (start.row_begin == metadata::worker_begin(start.num_units, active, worker)) return {};
-    edge = worker - 1 - metadata::worker_of(start.num_units, active, start.row_begin);
-    share.row = start.row;
+  if (split.shape.fixed) {
+    const int32_t first = split.partial_start[cut];
+    return {.row = cut,
+            .first_partial = first,
+            .num_partials = split.partial_start[cut + 1] - first,
+            .query_len = split.query_len[cut],
+            .query_start = split.query_start[cut]};
   }
-  share.first_partial = split.partial_start[share.row];
-  share.num_partials = split.partial_start[share.row + 1] - share.first_partial;
-  if (!split.shape.fixed) {
-    share.share = edge;
-    share.num_shares = share.num_partials - 1;
-  }
-  return share;
+  // The edge before a worker. Nothing is cut where its range begins with a row.
+  if (cut + 1 >= split.shape.num_workers) return {};
+  const metadata::SplitWorker worker = metadata::load_worker(split.workers + cut + 1);
+  if (!worker.has_work() || worker.unit_begin == worker.row_begin) return {};
+  return {.row = worker.row,
+          .first_partial = worker.row_partial,
+          .num_partials = worker.row_partials,
+          .query_len = worker.query_len,
+          .query_start = worker.query_start,
+          .share = worker.partial - worker.row_partial - 1,
+          .num_shares = worker.row_partials - 1};
 }
 
 // One query's partial results: entry i at lse[i · stride] and out[i · stride · D].
@@ -292,10 +295,8 @@ __global__ void __launch_bounds__(kCombineThreads)
   const bool in_halves = kHalf < kHeadDim && share.num_partials > kWarpMergePartials / 2;
   const int32_t slices = by_block ? kHeadDim / kSliceDims : in_halves ? kHeadDim / kHalf : 1;
   int32_t num_items = 0;
-  int64_t query_start = 0;
   if (share.num_partials > 1) {
-    num_items = params.query_len[share.row] * params.group * slices;
-    query_start = params.query_start[share.row];
+    num_items = share.query_len * params.group * slices;
   }
   const auto kv_head = static_cast<int32_t>(blockIdx.y);
   const int64_t stride = static_cast<int64_t>(params.num_kv_heads) * params.max_queries;
@@ -314,7 +315,7 @@ __global__ void __launch_bounds__(kCombineThreads)
     const int64_t at = first + query;
     const MergeItem merged{
         {params.partial_lse + at, params.partial_out + at * kHeadDim, stride, share.num_partials},
-        query_start + token,
+        int64_t{share.query_start} + token,
         (kv_head - token) * params.group + query};
     race_delay<kRaceDelays>();
     if (by_block) {

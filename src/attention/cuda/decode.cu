@@ -101,8 +101,6 @@ Result<DecodeLaunch> prepare_decode(const AttentionParams& params, const DecodeO
                    .max_queries = max_queries(params.heads, options.max_query_len),
                    .by_page_size = metadata::FastDivisor(limits.page_size),
                    .by_group = metadata::FastDivisor(params.heads.num_q_heads / num_kv_heads),
-                   .query_len = step.query_len,
-                   .query_start = step.query_start_i32,
                    .q = params.q,
                    .q_stride = params.q_stride,
                    .scale = params.scale,

@@ -25,6 +25,7 @@ std::string to_string(const DecodeConfig& config) {
 }
 
 Result<DecodeConfig> choose_decode(const AttentionParams& params, int32_t max_query_len) {
+  if (sets_reserved(params)) return unsupported(kReservedIsSet);
   const KvCache& cache = params.cache;
   const int32_t head_dim = params.heads.head_dim;
   if (!is_16_bit_float(params.io_dtype)) {

@@ -10,7 +10,7 @@
 #include "attention/cuda/decode_params.h"
 #include "attention/cuda/decode_producer.cuh"
 #include "attention/cuda/decode_traits.h"
-#include "metadata/cuda/warp_search.cuh"
+#include "metadata/cuda/split_worker.cuh"
 #include "tensor/cuda/ptx.cuh"
 
 namespace headrace::attention {
@@ -52,14 +52,17 @@ __global__ void __launch_bounds__(Traits::kThreads, 2)
     ptx::fence_mbarrier_init();
   }
   if (!params.early_pages) ptx::wait_for_dependencies();
-  __syncthreads();
 
   if (threadIdx.x >= Traits::kConsumers) {
-    const metadata::SplitWalk walk(params.split, worker,
-                                   metadata::warp_split_start(params.split, worker));
-    produce<Traits>(params, maps, ring, queue, walk, kv_head);
+    // The first pages are looked up while the barriers are made.
+    const metadata::SplitWorker begin = metadata::load_worker(params.split.workers + worker);
+    KvProducer<Traits> producer(params, maps, ring, kv_head);
+    producer.start(begin.row, begin.key_begin);
+    __syncthreads();
+    produce<Traits>(params, producer, queue, worker, begin);
     return;
   }
+  __syncthreads();
   if (params.early_pages) ptx::wait_for_dependencies();
   ptx::launch_dependents();
   const ConsumerMemory<Traits> memory{queries, weights, maxima,

@@ -24,10 +24,8 @@ struct DecodeParams {
   int32_t max_queries = 1;              // Q
   metadata::FastDivisor by_page_size;   // tokens
   metadata::FastDivisor by_group;
-  const int32_t* query_len = nullptr;    // [R]
-  const int32_t* query_start = nullptr;  // [R + 1]
-  const void* q = nullptr;               // [T, Hq, D]
-  int64_t q_stride = 0;                  // from token to token
+  const void* q = nullptr;  // [T, Hq, D]
+  int64_t q_stride = 0;     // from token to token
   float scale = 1.0f;
   float soft_cap = 0.0f;  // 0 = none
   int32_t window = 0;     // keys a query sees, itself included; 0 = all

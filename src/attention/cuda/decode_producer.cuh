@@ -86,14 +86,25 @@ class DependencyGate {
   bool passed_;
 };
 
+// The task of a worker's first piece.
+__device__ __forceinline__ PieceTask first_task(const metadata::SplitWorker& begin) {
+  return {.key_begin = begin.key_begin,
+          .key_end = begin.key_end,
+          .context_len = begin.context_len,
+          .query_len = begin.query_len,
+          .query_start = begin.query_start,
+          .partial = begin.partial,
+          .whole = begin.row_partials == 1 ? 1 : 0};
+}
+
 // The task of a piece. All loads are independent of one another.
 __device__ __forceinline__ PieceTask task_of(const DecodeParams& params,
                                              const metadata::SplitPiece& piece) {
   return {.key_begin = piece.key_begin,
           .key_end = piece.key_end,
           .context_len = params.split.context_len[piece.row],
-          .query_len = params.query_len[piece.row],
-          .query_start = params.query_start[piece.row],
+          .query_len = params.split.query_len[piece.row],
+          .query_start = params.split.query_start[piece.row],
           .partial = piece.partial,
           .whole = piece.whole ? 1 : 0};
 }
@@ -124,9 +135,9 @@ class TensorCopyProducer {
         policy_(ptx::streaming_policy()) {}
 
   // Begins to look up the pages of a piece, before its lengths are known.
-  __device__ void start(const metadata::SplitPiece& piece) {
-    table_ = params_.page_table + static_cast<int64_t>(piece.row) * params_.max_pages_per_row;
-    first_piece_ = piece.key_begin / kPieceKeys;
+  __device__ void start(int32_t row, int32_t key_begin) {
+    table_ = params_.page_table + static_cast<int64_t>(row) * params_.max_pages_per_row;
+    first_piece_ = key_begin / kPieceKeys;
     next_page_ = page_of(lane_);
   }
 
@@ -208,8 +219,8 @@ class GatherProducer {
         data_(static_cast<const Kv*>(params.cache) + kv_head * params.head_stride +
               thread_ % kChunks * (16 / static_cast<int32_t>(sizeof(Kv)))) {}
 
-  __device__ void start(const metadata::SplitPiece& piece) {
-    table_ = params_.page_table + static_cast<int64_t>(piece.row) * params_.max_pages_per_row;
+  __device__ void start(int32_t row, int32_t) {
+    table_ = params_.page_table + static_cast<int64_t>(row) * params_.max_pages_per_row;
   }
 
   __device__ void run(const PieceTask& task, DependencyGate& gate) {
@@ -263,22 +274,30 @@ class GatherProducer {
 };
 
 template <typename Traits>
-__device__ void produce(const DecodeParams& params, const KvTensorMaps& maps,
-                        const Ring<Traits>& ring, const TaskQueue& queue, metadata::SplitWalk walk,
-                        int32_t kv_head) {
-  using Producer = std::conditional_t<Traits::kLoader == KvLoader::kTensorCopy,
+using KvProducer = std::conditional_t<Traits::kLoader == KvLoader::kTensorCopy,
                                       TensorCopyProducer<Traits>, GatherProducer<Traits>>;
-  Producer producer(params, maps, ring, kv_head);
+
+// `producer` has been started on the first piece of a worker that begins so.
+template <typename Traits>
+__device__ void produce(const DecodeParams& params, KvProducer<Traits>& producer,
+                        const TaskQueue& queue, int32_t worker,
+                        const metadata::SplitWorker& begin) {
   const bool pushes = threadIdx.x == Traits::kConsumers;
   RingPosition<kTasks> position;
   DependencyGate gate(!params.early_pages);
-  for (metadata::SplitPiece piece; walk.next(&piece);) {
-    producer.start(piece);
-    const PieceTask task = task_of(params, piece);
+  metadata::SplitWalk walk(params.split, worker, begin);
+  PieceTask task = first_task(begin);
+  for (bool more = begin.has_work(); more;) {
     if (pushes) push_task(queue, position, task);
     __syncwarp();
     for (int32_t done = 0; done < task.query_len * params.group; done += Traits::kQueries) {
       producer.run(task, gate);
+    }
+    metadata::SplitPiece piece;
+    more = walk.next(&piece);
+    if (more) {
+      producer.start(piece.row, piece.key_begin);
+      task = task_of(params, piece);
     }
   }
   if (pushes) push_task(queue, position, PieceTask{});

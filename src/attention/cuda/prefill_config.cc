@@ -18,6 +18,7 @@ std::string PrefillConfig::to_string() const {
 }
 
 Result<PrefillConfig> choose_prefill_kernel(const AttentionParams& params) {
+  if (sets_reserved(params)) return unsupported(kReservedIsSet);
   const KvCache& cache = params.cache;
   PrefillConfig config;
   config.dtype = params.io_dtype;

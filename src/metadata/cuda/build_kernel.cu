@@ -16,6 +16,7 @@ constexpr int kWarpSize = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 // Arenas of so many rows have what phase 3 searches in shared memory.
 constexpr int32_t kCachedRows = 1024;
+constexpr int32_t kCachedWorkers = 512;
 // One on each of an H200's 132 multiprocessors but that of block 0.
 constexpr int32_t kMaxCopyBlocks = 131;
 
@@ -33,9 +34,20 @@ struct Team {
   }
 };
 using Everyone = Team<0, kThreads, 0>;
-using TokenTeam = Team<0, 512, 1>;
-using SplitTeam = Team<512, 256, 2>;
-using RowTeam = Team<768, 256, 3>;
+using RowTeam = Team<0, 256, 1>;
+using TokenTeam = Team<256, 256, 2>;
+using ListTeam = Team<512, 256, 3>;
+using SplitTeam = Team<768, 256, 4>;
+
+// ListTeam says to SplitTeam that the workers' entries are there.
+struct WorkersDone {
+  __device__ static void arrive() {
+    asm volatile("bar.arrive 5, %0;" ::"n"(ListTeam::kSize + SplitTeam::kSize) : "memory");
+  }
+  __device__ static void wait() {
+    asm volatile("bar.sync 5, %0;" ::"n"(ListTeam::kSize + SplitTeam::kSize) : "memory");
+  }
+};
 
 // A single sum with the shape of RowSums.
 struct Sum {
@@ -128,18 +140,30 @@ __device__ T scan_rows(ScanStorage<T>& storage, int32_t num_rows, Sums sums, Wri
   return carried;
 }
 
-// The prefix sum of the partial results. Returns their number.
+// The prefix sum of the partial results, to where the team reads it and to where it stays. Returns
+// their number.
 template <typename Team>
-__device__ int32_t fill_partials(ScanStorage<Sum>& storage, const SplitShape& shape,
-                                 int32_t num_rows, const int32_t* unit_start,
-                                 int32_t* partial_start) {
+__device__ int32_t fill_partials(ScanStorage<Sum>& storage, const SplitView& split, int32_t* read,
+                                 int32_t* kept) {
+  const int32_t num_rows = split.num_rows;
   return scan_rows<Team>(
              storage, num_rows,
-             [&](int32_t r) { return Sum{partials_of_row(shape, unit_start, num_rows, r)}; },
+             [&](int32_t r) {
+               return Sum{partials_of_row(split.shape, split.unit_start, num_rows, r)};
+             },
              [&](int32_t r, const Sum& before, const Sum& own, const Sum&) {
-               write_start(partial_start, num_rows, r, before.value, own.value);
+               write_start(read, num_rows, r, before.value, own.value);
+               if (kept != read) write_start(kept, num_rows, r, before.value, own.value);
              })
       .value;
+}
+
+__device__ void store_worker(SplitWorker* to, const SplitWorker& worker) {
+  static_assert(sizeof(SplitWorker) == 4 * sizeof(int4));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    reinterpret_cast<int4*>(to)[i] = reinterpret_cast<const int4*>(&worker)[i];
+  }
 }
 
 // row_of(), loaded in two pieces: an arena's rows are aligned.
@@ -162,11 +186,17 @@ struct RowCache {
   int32_t num_checkpoints;
   int32_t query_len[kCachedRows];
   int32_t context_len[kCachedRows];
+  int32_t seq_len[kCachedRows];
   int32_t group_start[kCachedRows];
   int32_t query_start[kCachedRows + 1];
   int32_t chunk_start[kCachedRows + 1];
   int32_t logit_start[kCachedRows + 1];
   int32_t unit_start[kCachedRows + 1];
+  int32_t partial_start[kCachedRows + 1];
+  // Of the first kCachedWorkers workers: first unit, row, and `partial` as split_worker() has it.
+  int32_t worker_unit[kCachedWorkers + 1];
+  int32_t worker_row[kCachedWorkers];
+  int32_t worker_partial[kCachedWorkers];
 };
 
 // `out` with those arrays in the cache.
@@ -174,11 +204,13 @@ __device__ StepArrays with_cache(const StepArrays& out, RowCache& cache) {
   StepArrays cached = out;
   cached.query_len = cache.query_len;
   cached.context_len = cache.context_len;
+  cached.seq_len = cache.seq_len;
   cached.group_start = cache.group_start;
   cached.query_start_i32 = cache.query_start;
   cached.chunk_start = cache.chunk_start;
   cached.logit_start = cache.logit_start;
   cached.split_unit_start = cache.unit_start;
+  cached.split_partial_start = cache.partial_start;
   return cached;
 }
 
@@ -189,6 +221,7 @@ __device__ void write_back(const StepArrays& cached, const StepArrays& out) {
     if (r < max_rows) {
       out.query_len[r] = cached.query_len[r];
       out.context_len[r] = cached.context_len[r];
+      out.seq_len[r] = cached.seq_len[r];
       out.group_start[r] = cached.group_start[r];
     }
     out.query_start_i32[r] = cached.query_start_i32[r];
@@ -196,6 +229,19 @@ __device__ void write_back(const StepArrays& cached, const StepArrays& out) {
     out.logit_start[r] = cached.logit_start[r];
     out.split_unit_start[r] = cached.split_unit_start[r];
   }
+}
+
+// The step's own split as the arrays have it.
+__device__ SplitView split_of(const StepArrays& arrays) {
+  return {.shape = split_shape(arrays.limits),
+          .num_rows = arrays.limits.max_rows,
+          .workers = nullptr,
+          .unit_start = arrays.split_unit_start,
+          .partial_start = arrays.split_partial_start,
+          .seq_len = arrays.seq_len,
+          .context_len = arrays.context_len,
+          .query_len = arrays.query_len,
+          .query_start = arrays.query_start_i32};
 }
 
 __device__ void derive(const StepInput& input, const StepArrays& out) {
@@ -240,23 +286,54 @@ __device__ void derive(const StepInput& input, const StepArrays& out) {
       });
   __syncthreads();
 
-  if (TokenTeam::has_me()) {
+  const SplitView split = split_of(arrays);
+  const int32_t num_workers = limits.num_workers;
+  const bool workers_cached = num_workers <= kCachedWorkers;
+  if (RowTeam::has_me()) {
+    if (use_cache) write_back<RowTeam>(arrays, out);
+  } else if (TokenTeam::has_me()) {
     for (int32_t t = TokenTeam::rank(); t < limits.max_tokens; t += TokenTeam::kSize) {
       write_token(input, arrays, t, total);
     }
-  } else if (SplitTeam::has_me()) {
-    const int32_t num_partials =
-        fill_partials<SplitTeam>(sum_storage, split_shape(limits), max_rows,
-                                 arrays.split_unit_start, out.split_partial_start);
-    if (SplitTeam::rank() == 0) write_counts(counts_input, out, total, num_partials);
-  } else {
-    if (use_cache) write_back<RowTeam>(arrays, out);
-    for (int32_t i = RowTeam::rank(); i < limits.max_tokens; i += RowTeam::kSize) {
+  } else if (ListTeam::has_me()) {
+    const int32_t active = active_workers(split.shape, total.units);
+    for (int32_t w = ListTeam::rank(); workers_cached && w <= num_workers; w += ListTeam::kSize) {
+      cache.worker_unit[w] = worker_begin(total.units, active, w);
+    }
+    ListTeam::sync();
+    for (int32_t w = ListTeam::rank(); workers_cached && w < num_workers; w += ListTeam::kSize) {
+      const SplitWorker worker =
+          split_worker(split, w, cache.worker_unit[w], cache.worker_unit[w + 1]);
+      cache.worker_row[w] = worker.has_work() ? worker.row : -1;
+      cache.worker_partial[w] = worker.partial;
+      store_worker(out.split_workers + w, worker);
+    }
+    WorkersDone::arrive();
+    for (int32_t i = ListTeam::rank(); i < limits.max_tokens; i += ListTeam::kSize) {
       write_logit(arrays, i, total);
     }
     const int32_t max_chunks = max_chunks_of(limits.max_tokens, max_rows);
-    for (int32_t c = RowTeam::rank(); c < max_chunks; c += RowTeam::kSize) {
+    for (int32_t c = ListTeam::rank(); c < max_chunks; c += ListTeam::kSize) {
       write_chunk(arrays, c, total);
+    }
+  } else {
+    const int32_t num_partials = fill_partials<SplitTeam>(
+        sum_storage, split, arrays.split_partial_start, out.split_partial_start);
+    if (SplitTeam::rank() == SplitTeam::kSize - 1) {
+      write_counts(counts_input, out, total, num_partials);
+    }
+    WorkersDone::wait();  // and all of the team have written split_partial_start
+    for (int32_t w = SplitTeam::rank(); w < num_workers; w += SplitTeam::kSize) {
+      if (!workers_cached) {
+        SplitWorker worker = split_worker(split, w);
+        place_partials(worker, arrays.split_partial_start);
+        store_worker(out.split_workers + w, worker);
+      } else if (cache.worker_row[w] >= 0) {
+        const int32_t* of_row = arrays.split_partial_start + cache.worker_row[w];
+        out.split_workers[w].partial = of_row[0] + cache.worker_partial[w];
+        out.split_workers[w].row_partial = of_row[0];
+        out.split_workers[w].row_partials = of_row[1] - of_row[0];
+      }
     }
   }
 }
@@ -280,17 +357,23 @@ __global__ void __launch_bounds__(kThreads) build_kernel(StepInput input, StepAr
 }
 
 __global__ void __launch_bounds__(kThreads)
-    build_split_kernel(StepView step, SplitShape shape, int32_t* unit_start,
-                       int32_t* partial_start) {
+    build_split_kernel(StepView step, SplitShape shape, SplitArrays out) {
   __shared__ ScanStorage<Sum> storage;
   const int32_t num_rows = step.limits.max_rows;
   scan_rows<Everyone>(
       storage, num_rows, [&](int32_t r) { return Sum{units_of_row(shape, step, r)}; },
       [&](int32_t r, const Sum& before, const Sum& own, const Sum&) {
-        write_start(unit_start, num_rows, r, before.value, own.value);
+        write_start(out.unit_start, num_rows, r, before.value, own.value);
       });
   __syncthreads();
-  fill_partials<Everyone>(storage, shape, num_rows, unit_start, partial_start);
+  const SplitView split = split_view(step, shape, out);
+  fill_partials<Everyone>(storage, split, out.partial_start, out.partial_start);
+  __syncthreads();
+  for (auto w = static_cast<int32_t>(threadIdx.x); w < shape.num_workers; w += kThreads) {
+    SplitWorker worker = split_worker(split, w);
+    place_partials(worker, out.partial_start);
+    store_worker(out.workers + w, worker);
+  }
 }
 
 Status launch_status(const char* kernel) { return cuda_status(cudaGetLastError(), kernel); }
@@ -304,8 +387,8 @@ Status launch_build(cudaStream_t stream, const StepInput& input, const StepArray
 }
 
 Status launch_build_split(cudaStream_t stream, const StepView& step, const SplitShape& shape,
-                          int32_t* unit_start, int32_t* partial_start) {
-  build_split_kernel<<<1, kThreads, 0, stream>>>(step, shape, unit_start, partial_start);
+                          const SplitArrays& out) {
+  build_split_kernel<<<1, kThreads, 0, stream>>>(step, shape, out);
   return launch_status("launch of the metadata build_split");
 }
 

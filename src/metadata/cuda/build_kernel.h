@@ -16,6 +16,6 @@ namespace headrace::metadata {
 Status launch_build(cudaStream_t stream, const StepInput& input, const StepArrays& arrays);
 
 Status launch_build_split(cudaStream_t stream, const StepView& step, const SplitShape& shape,
-                          int32_t* unit_start, int32_t* partial_start);
+                          const SplitArrays& out);
 
 }  // namespace headrace::metadata
