@@ -287,6 +287,10 @@ TEST(AttentionFrontGpu, RefusesWhatIsBroken) {
   params = problem.params();
   params.io_dtype = DType::kI32;
   EXPECT_EQ(code(params, options), StatusCode::kUnsupported);
+  params = problem.params();
+  params.shared_prefix = &problem;
+  EXPECT_EQ(code(params, options), StatusCode::kUnsupported);
+  EXPECT_EQ(prepare_plain(params, RowSet::kAll).status().code(), StatusCode::kUnsupported);
   AttentionOptions broken = options;
   broken.workspace = nullptr;
   EXPECT_EQ(code(problem.params(), broken), StatusCode::kInvalidArgument);

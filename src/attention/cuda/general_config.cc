@@ -18,6 +18,7 @@ std::string to_string(const GeneralConfig& config) {
 }
 
 Result<GeneralConfig> choose_general(const AttentionParams& params, int32_t max_shared_bytes) {
+  if (sets_reserved(params)) return unsupported(kReservedIsSet);
   const KvCache& cache = params.cache;
   const int32_t head_dim = params.heads.head_dim;
   if (params.io_dtype != DType::kBF16 && params.io_dtype != DType::kF16) {

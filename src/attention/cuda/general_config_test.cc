@@ -49,6 +49,11 @@ TEST(GeneralConfig, PrintsWhatRuns) {
             "general fp16, KV fp8_e4m3, D 128, 128 queries x 64 keys, element loads");
 }
 
+TEST(GeneralConfig, RefusesWhatIsReserved) {
+  const uint32_t mask = 0;
+  EXPECT_EQ(chosen([&](AttentionParams& p) { p.tree_mask = &mask; }), kReservedIsSet);
+}
+
 TEST(GeneralConfig, FitsTheSharedMemory) {
   const auto head_dim_256 = [](AttentionParams& p) {
     p.heads.head_dim = 256;

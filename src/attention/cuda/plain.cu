@@ -49,6 +49,7 @@ std::string to_string(const PlainLaunch& launch) {
 }
 
 Result<PlainLaunch> prepare_plain(const AttentionParams& params, RowSet rows) {
+  if (sets_reserved(params)) return unsupported(kReservedIsSet);
   PlainLaunch launch{.params = params, .rows = rows};
   launch.kernel = kernel_for(params.io_dtype, params.cache.dtype);
   if (launch.kernel == nullptr) {
