@@ -88,7 +88,7 @@ class Case {
     out_.resize(static_cast<size_t>(int64_t{limits.max_tokens} * shape.value_dim()));
     workspace_.resize(static_cast<size_t>(gdn_mix_workspace_floats(shape, limits)));
     slots_.num_slots = rows + 1;
-    slots_.slot_stride = slot_floats(shape, 0);
+    slots_.slot_stride = slot_words(shape, 0);
     slot_memory_.resize(static_cast<size_t>(slots_.slot_stride * slots_.num_slots));
     slots_.data = slot_memory_.data();
 
@@ -121,11 +121,15 @@ class Case {
     std::vector<float> beta(gate.size());
     std::vector<float> workspace(
         static_cast<size_t>(delta_rule_workspace_floats(shape_, params_.step.limits)));
-    const float* z = params_.projection + shape_.conv_dim();
+    const float* z = projection_.data() + shape_.conv_dim();
     const float* b = z + shape_.value_dim();
-    ConvParams conv_params{
-        shape_,      params_.projection, params_.projection_stride, params_.conv_weight, slots_,
-        conv.data(), params_.step};
+    ConvParams conv_params{.shape = shape_,
+                           .x = params_.projection,
+                           .x_stride = params_.projection_stride,
+                           .weight = params_.conv_weight,
+                           .slots = slots_,
+                           .out = conv.data(),
+                           .step = params_.step};
     PostConvParams post{.shape = shape_,
                         .conv = conv.data(),
                         .b = b,
@@ -136,6 +140,9 @@ class Case {
                         .q = q.data(),
                         .k = k.data(),
                         .v = v.data(),
+                        .q_stride = head_major(shape_.k_dim, params_.step.limits),
+                        .k_stride = head_major(shape_.k_dim, params_.step.limits),
+                        .v_stride = head_major(shape_.v_dim, params_.step.limits),
                         .gate = gate.data(),
                         .beta = beta.data(),
                         .step = params_.step};
@@ -143,6 +150,9 @@ class Case {
                           .q = q.data(),
                           .k = k.data(),
                           .v = v.data(),
+                          .q_stride = head_major(shape_.k_dim, params_.step.limits),
+                          .k_stride = head_major(shape_.k_dim, params_.step.limits),
+                          .v_stride = head_major(shape_.v_dim, params_.step.limits),
                           .gate = gate.data(),
                           .beta = beta.data(),
                           .slots = slots_,

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "gdn/gdn_params.h"
+#include "metadata/host_device.h"
 
 namespace headrace::gdn {
 
@@ -16,20 +17,22 @@ inline constexpr float kMinLogDecay = -88.0f;
 inline constexpr float kLog2E = 1.44269504088896340736f;
 inline constexpr float kLn2 = 0.69314718055994530942f;
 
-inline float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
-inline float silu(float x) { return x / (1.0f + std::exp(-x)); }
+HEADRACE_HOST_DEVICE inline float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+HEADRACE_HOST_DEVICE inline float silu(float x) { return x / (1.0f + std::exp(-x)); }
 
 // log(1 + e^x). Above 20 the difference to x is below half a float ulp, so returning x is exact and
 // keeps exp from overflowing.
-inline float softplus(float x) { return x > 20.0f ? x : std::log1p(std::exp(x)); }
+HEADRACE_HOST_DEVICE inline float softplus(float x) {
+  return x > 20.0f ? x : std::log1p(std::exp(x));
+}
 
 // g = −exp(a_log) · softplus(a + dt_bias)
-inline float log_decay(float a, float a_log, float dt_bias) {
+HEADRACE_HOST_DEVICE inline float log_decay(float a, float a_log, float dt_bias) {
   return -std::exp(a_log) * softplus(a + dt_bias);
 }
 
 // What the producer hands over.
-inline float encode_gate(float g, GateFormat format) {
+HEADRACE_HOST_DEVICE inline float encode_gate(float g, GateFormat format) {
   switch (format) {
     case GateFormat::kLog2:
       return g * kLog2E;
@@ -42,7 +45,7 @@ inline float encode_gate(float g, GateFormat format) {
 }
 
 // What the consumer computes with: a log decay ≥ kMinLogDecay. NaN stays NaN.
-inline float decode_gate(float gate, GateFormat format) {
+HEADRACE_HOST_DEVICE inline float decode_gate(float gate, GateFormat format) {
   constexpr float kSmallestNormal = 0x1p-126f;
   float g = gate;
   if (format == GateFormat::kLog2) {

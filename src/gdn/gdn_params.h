@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "headrace/dtype.h"
 #include "metadata/step.h"
 
 namespace headrace::gdn {
@@ -27,12 +28,25 @@ struct GdnShape {
 
 // One layer's part of the slots: for every slot its convolution window, its recurrent state and,
 // when max_window > 0, the pending verify window. slot_layout.h says where in a slot each lies.
+// Sizes count words of 4 bytes, whatever the element types. The CPU takes fp32 throughout.
 struct SlotPool {
   float* data = nullptr;
-  int32_t num_slots = 0;    // null slot included
-  int64_t slot_stride = 0;  // floats from slot to slot
-  int32_t max_window = 0;   // tokens a verify window may have (1 + drafts); 0 = no verify
+  int32_t num_slots = 0;             // null slot included
+  int64_t slot_stride = 0;           // words from slot to slot, a multiple of 16
+  int32_t max_window = 0;            // tokens a verify window may have (1 + drafts); 0 = no verify
+  DType window_dtype = DType::kF32;  // of raw inputs, pending k and v: that of the activations
+  DType state_dtype = DType::kF32;   // of S: fp32 or bf16. Gates and β are always fp32.
 };
+
+// Element d of head h of token t lies `t · token + h · head + d` elements in.
+struct HeadStride {
+  int64_t token = 0;
+  int64_t head = 0;
+};
+// [H, T, dim] without gaps.
+inline HeadStride head_major(int32_t dim, const metadata::Limits& limits) {
+  return {.token = dim, .head = int64_t{limits.max_tokens} * dim};
+}
 
 // Everything between the two projections of a GDN layer, for rows of every kind:
 // convolution → SiLU → l2norm, gates → delta rule → gated RMSNorm. State is read from
@@ -40,15 +54,16 @@ struct SlotPool {
 // Padding tokens give zeros; slot 0 is never written.
 struct GdnMixParams {
   GdnShape shape;
-  const float* projection = nullptr;  // [T, projection_stride], [q | k | v | z | b | a]
+  DType dtype = DType::kF32;         // of projection, conv_weight and out. The CPU takes fp32.
+  const void* projection = nullptr;  // [T, projection_stride], [q | k | v | z | b | a]
   int64_t projection_stride = 0;
-  const float* conv_weight = nullptr;  // [conv_dim, W], W contiguous, the newest input last
+  const void* conv_weight = nullptr;   // [conv_dim, W], W contiguous, the newest input last
   const float* a_log = nullptr;        // [Hv]
   const float* dt_bias = nullptr;      // [Hv]
   const float* norm_weight = nullptr;  // [V], plain (not 1 + w)
   float norm_eps = 1e-6f;
   SlotPool slots;
-  float* out = nullptr;  // [T, Hv · V]
+  void* out = nullptr;  // [T, Hv · V]
   int64_t out_stride = 0;
   float* workspace = nullptr;  // gdn_mix_workspace_floats(shape, limits)
   metadata::StepView step;

@@ -178,7 +178,7 @@ class Bench {
       : layer_(layer), kernels_(kernels), threads_(num_threads) {
     pool_.num_slots = num_slots;
     pool_.max_window = max_window;
-    pool_.slot_stride = slot_floats(layer.shape, max_window) + slot_padding;
+    pool_.slot_stride = slot_words(layer.shape, max_window) + slot_padding;
     memory_.assign(static_cast<size_t>(pool_.slot_stride * num_slots), kNan);
     pool_.data = memory_.data();
   }

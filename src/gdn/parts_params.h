@@ -18,11 +18,12 @@ namespace headrace::gdn {
 // the row as the new pending window) goes to the final slot, windows at checkpoints to theirs.
 struct ConvParams {
   GdnShape shape;
-  const float* x = nullptr;  // [T, x_stride], the first conv_dim columns
+  DType dtype = DType::kF32;  // of x, weight and out. The CPU takes fp32.
+  const void* x = nullptr;    // [T, x_stride], the first conv_dim columns
   int64_t x_stride = 0;
-  const float* weight = nullptr;  // [conv_dim, W], W contiguous, the newest input last
+  const void* weight = nullptr;  // [conv_dim, W], W contiguous, the newest input last
   SlotPool slots;
-  float* out = nullptr;  // [T, conv_dim]
+  void* out = nullptr;  // [T, conv_dim]
   metadata::StepView step;
 };
 
@@ -30,16 +31,20 @@ struct ConvParams {
 // q, k ← l2norm(silu(·)), q also times 1/√K; v ← silu(·); the gate; β ← sigmoid(b).
 struct PostConvParams {
   GdnShape shape;
-  const float* conv = nullptr;  // [T, conv_dim]
-  const float* b = nullptr;     // [T, Hv], token stride gate_stride
-  const float* a = nullptr;     // [T, Hv], token stride gate_stride
+  DType dtype = DType::kF32;   // of conv, b, a, q, k and v. The CPU takes fp32.
+  const void* conv = nullptr;  // [T, conv_dim]
+  const void* b = nullptr;     // [T, Hv], token stride gate_stride
+  const void* a = nullptr;     // [T, Hv], token stride gate_stride
   int64_t gate_stride = 0;
   const float* a_log = nullptr;    // [Hv]
   const float* dt_bias = nullptr;  // [Hv]
   GateFormat gate_format = GateFormat::kLog;
-  float* q = nullptr;     // [Hk, T, K]
-  float* k = nullptr;     // [Hk, T, K]
-  float* v = nullptr;     // [Hv, T, V]
+  void* q = nullptr;  // Hk heads of K
+  void* k = nullptr;  // Hk heads of K
+  void* v = nullptr;  // Hv heads of V
+  HeadStride q_stride;
+  HeadStride k_stride;
+  HeadStride v_stride;
   float* gate = nullptr;  // [T, Hv]
   float* beta = nullptr;  // [T, Hv]
   metadata::StepView step;
@@ -51,14 +56,18 @@ struct PostConvParams {
 // to the final slot, states at checkpoints to theirs.
 struct DeltaRuleParams {
   GdnShape shape;
-  const float* q = nullptr;     // [Hk, T, K]
-  const float* k = nullptr;     // [Hk, T, K]
-  const float* v = nullptr;     // [Hv, T, V]
+  DType dtype = DType::kF32;  // of q, k, v and out. The CPU takes fp32.
+  const void* q = nullptr;    // Hk heads of K, normalised and scaled by 1/√K
+  const void* k = nullptr;    // Hk heads of K, normalised
+  const void* v = nullptr;    // Hv heads of V
+  HeadStride q_stride;        // the CPU wants a token stride of K, and of V for v
+  HeadStride k_stride;
+  HeadStride v_stride;
   const float* gate = nullptr;  // [T, Hv]
   GateFormat gate_format = GateFormat::kLog;
   const float* beta = nullptr;  // [T, Hv]
   SlotPool slots;
-  float* out = nullptr;  // [T, Hv · V]
+  void* out = nullptr;  // [T, Hv · V]
   int64_t out_stride = 0;
   float* workspace = nullptr;  // delta_rule_workspace_floats(shape, limits)
   metadata::StepView step;
@@ -70,11 +79,12 @@ int64_t delta_rule_workspace_floats(const GdnShape& shape, const metadata::Limit
 // limits.max_tokens, become zero.
 struct GatedNormParams {
   GdnShape shape;
-  const float* z = nullptr;  // [T, Hv · V]
+  DType dtype = DType::kF32;  // of z and out. The CPU takes fp32.
+  const void* z = nullptr;    // [T, Hv · V]
   int64_t z_stride = 0;
   const float* weight = nullptr;  // [V]
   float eps = 1e-6f;
-  float* out = nullptr;  // [T, Hv · V]
+  void* out = nullptr;  // [T, Hv · V]
   int64_t out_stride = 0;
   metadata::StepView step;
 };

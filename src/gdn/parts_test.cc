@@ -22,7 +22,7 @@ struct DeltaCase {
       : shape(s),
         tokens(num_tokens),
         step({make_row(num_tokens, 0, 1, 1)}),
-        slot(static_cast<size_t>(2 * slot_floats(s, 0)), kNan) {
+        slot(static_cast<size_t>(2 * slot_words(s, 0)), kNan) {
     std::mt19937 rng(seed);
     std::normal_distribution<float> normal;
     const auto units = [&](int heads, int dim, float scale) {
@@ -59,10 +59,12 @@ struct DeltaCase {
     params.q = q.data();
     params.k = k.data();
     params.v = v.data();
+    params.q_stride = params.k_stride = head_major(shape.k_dim, step.view().limits);
+    params.v_stride = head_major(shape.v_dim, step.view().limits);
     params.gate = gate.data();
     params.gate_format = format;
     params.beta = beta.data();
-    params.slots = {slot.data(), 2, slot_floats(shape, 0), 0};
+    params.slots = {slot.data(), 2, slot_words(shape, 0), 0};
     params.out = out.data();
     params.out_stride = shape.value_dim();
     params.workspace = workspace.data();
@@ -183,6 +185,8 @@ TEST(PostConv, FormatsDifferOnlyInTheGate) {
     params.q = result.q.data();
     params.k = result.k.data();
     params.v = result.v.data();
+    params.q_stride = params.k_stride = head_major(shape.k_dim, step.view().limits);
+    params.v_stride = head_major(shape.v_dim, step.view().limits);
     params.gate = result.gate.data();
     params.beta = result.beta.data();
     params.step = step.view();
@@ -241,6 +245,9 @@ TEST(PostConv, ZeroVectorsStayFinite) {
                         .q = q.data(),
                         .k = k.data(),
                         .v = v.data(),
+                        .q_stride = head_major(8, step.view().limits),
+                        .k_stride = head_major(8, step.view().limits),
+                        .v_stride = head_major(8, step.view().limits),
                         .gate = gate.data(),
                         .beta = beta.data(),
                         .step = step.view()};
@@ -268,7 +275,7 @@ TEST(CausalConv, WidthsAndChannelsAgainstDouble) {
                      .x = x.data(),
                      .x_stride = shape.projection_dim(),
                      .weight = layer.conv_weight.data(),
-                     .slots = {nullptr, 1, slot_floats(shape, 0), 0},
+                     .slots = {nullptr, 1, slot_words(shape, 0), 0},
                      .out = out.data(),
                      .step = step.view()});
         for (int t = 0; t < kTokens; ++t) {

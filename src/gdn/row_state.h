@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a row of the step does with its slots, in one place so that convolution and delta rule
-// cannot disagree.
+// cannot disagree, on either device.
 #pragma once
 
 #include <cstdint>
 
 #include "base/check.h"
 #include "gdn/gdn_params.h"
+#include "metadata/host_device.h"
 #include "metadata/step.h"
 
 namespace headrace::gdn {
@@ -21,7 +22,8 @@ struct RowState {
   bool is_verify = false;    // the live state stays after the accepted prefix
 };
 
-inline RowState row_state(const metadata::StepView& step, const SlotPool& slots, int32_t row) {
+HEADRACE_HOST_DEVICE inline RowState row_state(const metadata::StepView& step,
+                                               const SlotPool& slots, int32_t row) {
   RowState state;
   state.query_len = step.query_len[row];
   state.context_len = step.context_len[row];
@@ -32,20 +34,22 @@ inline RowState row_state(const metadata::StepView& step, const SlotPool& slots,
     state.num_replayed = step.num_accepted[row];
   }
   state.is_verify = step.kind[row] == metadata::RowKind::kVerify;
+#ifndef __CUDA_ARCH__
   HEADRACE_CHECK(state.initial_slot < slots.num_slots && state.final_slot < slots.num_slots,
                  "a row's GDN slot lies outside the pool");
   HEADRACE_CHECK(state.num_replayed <= slots.max_window,
                  "more accepted tokens than the slot's verify window holds");
   HEADRACE_CHECK(!state.is_verify || state.query_len <= slots.max_window,
                  "a verify row is longer than the slot's verify window");
+#endif
   return state;
 }
 
 // Calls f(position, slot) for the row's checkpoints with begin < position ≤ end, where the row has
 // consumed `position` tokens of its sequence. Positions are multiples of kChunkTokens.
 template <typename F>
-void for_each_checkpoint(const metadata::StepView& step, int32_t row, int64_t begin, int64_t end,
-                         F&& f) {
+HEADRACE_HOST_DEVICE void for_each_checkpoint(const metadata::StepView& step, int32_t row,
+                                              int64_t begin, int64_t end, F&& f) {
   for (int32_t i = 0; i < step.counts->num_checkpoints; ++i) {
     const metadata::Checkpoint& checkpoint = step.checkpoints[i];
     if (checkpoint.row != row || checkpoint.position <= begin || checkpoint.position > end)

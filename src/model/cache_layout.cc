@@ -13,8 +13,8 @@ int64_t plane_elements(const ModelConfig& config, const CacheSpec& spec) {
   return int64_t{spec.page_size} * config.num_kv_heads * config.head_dim;
 }
 
-int64_t layer_slot_floats(const ModelConfig& config, const CacheSpec& spec) {
-  return gdn::slot_floats(config.gdn, spec.max_window);
+int64_t layer_slot_words(const ModelConfig& config, const CacheSpec& spec) {
+  return gdn::slot_words(config.gdn, spec.max_window);
 }
 
 Status check(const CacheSpec& spec) {
@@ -60,7 +60,7 @@ int64_t slot_bytes(const ModelConfig& config, const CacheSpec& spec) {
   const int64_t layers = config.num_layers_of(LayerKind::kGdn);
   return layers == 0
              ? 0
-             : layers * layer_slot_floats(config, spec) * static_cast<int64_t>(sizeof(float));
+             : layers * layer_slot_words(config, spec) * static_cast<int64_t>(sizeof(float));
 }
 
 attention::KvCache kv_cache_of_layer(const ModelConfig& config, Cache& cache, int32_t index) {
@@ -80,7 +80,7 @@ attention::KvCache kv_cache_of_layer(const ModelConfig& config, Cache& cache, in
 }
 
 gdn::SlotPool slot_pool_of_layer(const ModelConfig& config, Cache& cache, int32_t index) {
-  const int64_t floats = layer_slot_floats(config, cache.spec);
+  const int64_t floats = layer_slot_words(config, cache.spec);
   gdn::SlotPool pool;
   pool.data = cache.slots.as<float>() + index * floats;
   pool.num_slots = cache.spec.num_slots;

@@ -41,7 +41,8 @@ class ConvPiece {
   // Raw input `index` tokens after the row's first token, −window_ − num_replayed ≤ index.
   const float* input(int64_t index) const {
     if (index < 0) return history_ + (window_ + state_.num_replayed + index) * kChannelBlock;
-    return params_.x + (state_.first_token + index) * params_.x_stride + channel_;
+    return static_cast<const float*>(params_.x) + (state_.first_token + index) * params_.x_stride +
+           channel_;
   }
 
   void copy(float* to, const float* from) const {
@@ -68,7 +69,8 @@ class ConvPiece {
     float weight[kMaxConvWidth * kChannelBlock];
     for (int32_t c = 0; c < channels_; ++c) {
       for (int32_t i = 0; i < width; ++i) {
-        weight[i * channels_ + c] = params_.weight[int64_t{channel_ + c} * width + i];
+        weight[i * channels_ + c] =
+            static_cast<const float*>(params_.weight)[int64_t{channel_ + c} * width + i];
       }
     }
     const int64_t out_stride = params_.shape.conv_dim();
@@ -76,8 +78,10 @@ class ConvPiece {
     for (int32_t begin = 0; begin < state_.query_len; begin += kTokenBlock) {
       const int32_t tokens = std::min(kTokenBlock, state_.query_len - begin);
       for (int32_t i = 0; i < tokens + window_; ++i) inputs[i] = input(begin + i - window_);
-      kernels.conv(inputs, tokens, width, weight, channels_,
-                   params_.out + (state_.first_token + begin) * out_stride + channel_, out_stride);
+      kernels.conv(
+          inputs, tokens, width, weight, channels_,
+          static_cast<float*>(params_.out) + (state_.first_token + begin) * out_stride + channel_,
+          out_stride);
     }
   }
 

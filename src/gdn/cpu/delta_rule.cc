@@ -127,18 +127,21 @@ class DeltaPiece {
   }
 
   const float* keys(int64_t token) const {
-    return params_.k + (k_head_ * max_tokens() + token) * shape_.k_dim;
+    return static_cast<const float*>(params_.k) + k_head_ * params_.k_stride.head +
+           token * params_.k_stride.token;
   }
   const float* queries(int64_t token) const {
-    return params_.q + (k_head_ * max_tokens() + token) * shape_.k_dim;
+    return static_cast<const float*>(params_.q) + k_head_ * params_.q_stride.head +
+           token * params_.q_stride.token;
   }
   const float* values(int64_t token) const {
-    return params_.v + (v_head_ * max_tokens() + token) * shape_.v_dim + first_row_;
+    return static_cast<const float*>(params_.v) + v_head_ * params_.v_stride.head +
+           token * params_.v_stride.token + first_row_;
   }
   float* outputs(int64_t token) const {
-    return params_.out + token * params_.out_stride + int64_t{v_head_} * shape_.v_dim + first_row_;
+    return static_cast<float*>(params_.out) + token * params_.out_stride +
+           int64_t{v_head_} * shape_.v_dim + first_row_;
   }
-  int64_t max_tokens() const { return params_.step.limits.max_tokens; }
 
   void step_by_step(int64_t token, int32_t num_tokens) {
     transpose(false);
@@ -206,9 +209,12 @@ void prepare_chunk(const CpuKernels& kernels, const DeltaRuleParams& params, int
   const int64_t token = params.step.chunk_token[chunk];
   const int32_t n = params.step.chunk_len[chunk];
   if (n < kMinChunk) return;
-  const int64_t at = (k_head * int64_t{params.step.limits.max_tokens} + token) * shape.k_dim;
+  const float* q = static_cast<const float*>(params.q) + k_head * params.q_stride.head +
+                   token * params.q_stride.token;
+  const float* k = static_cast<const float*>(params.k) + k_head * params.k_stride.head +
+                   token * params.k_stride.token;
   ChunkProducts products;
-  chunk_products(kernels, params.q + at, params.k + at, n, shape.k_dim, products);
+  chunk_products(kernels, q, k, n, shape.k_dim, products);
   const int32_t group = shape.num_v_heads / shape.num_k_heads;
   for (int32_t h = k_head * group; h < (k_head + 1) * group; ++h) {
     const int64_t gate = token * shape.num_v_heads + h;
@@ -224,15 +230,16 @@ void store_pending(const DeltaRuleParams& params, int32_t row) {
   if (!state.is_verify || state.final_slot == metadata::kNullSlot) return;
   const SlotLayout layout = slot_layout(shape, params.slots.max_window);
   float* slot = slot_data(params.slots, state.final_slot);
-  const int64_t max_tokens = params.step.limits.max_tokens;
+  const auto* const k = static_cast<const float*>(params.k);
+  const auto* const v = static_cast<const float*>(params.v);
   for (int64_t t = 0; t < state.query_len; ++t) {
     const int64_t token = state.first_token + t;
     for (int32_t h = 0; h < shape.num_k_heads; ++h) {
-      std::copy_n(params.k + (h * max_tokens + token) * shape.k_dim, shape.k_dim,
+      std::copy_n(k + h * params.k_stride.head + token * params.k_stride.token, shape.k_dim,
                   slot + layout.pending_k + t * shape.key_dim() + int64_t{h} * shape.k_dim);
     }
     for (int32_t h = 0; h < shape.num_v_heads; ++h) {
-      std::copy_n(params.v + (h * max_tokens + token) * shape.v_dim, shape.v_dim,
+      std::copy_n(v + h * params.v_stride.head + token * params.v_stride.token, shape.v_dim,
                   slot + layout.pending_v + t * shape.value_dim() + int64_t{h} * shape.v_dim);
       const int64_t from = token * shape.num_v_heads + h;
       const int64_t to = t * shape.num_v_heads + h;
@@ -254,6 +261,9 @@ void delta_rule(ThreadPool& pool, const CpuKernels& kernels, const DeltaRulePara
   const GdnShape& shape = params.shape;
   const metadata::Counts& counts = *params.step.counts;
   if (counts.num_tokens == 0) return;
+  HEADRACE_CHECK(params.q_stride.token == shape.k_dim && params.k_stride.token == shape.k_dim &&
+                     params.v_stride.token == shape.v_dim,
+                 "on the CPU a head's tokens follow each other without gaps");
   pool.parallel_for(int64_t{counts.num_chunks} * shape.num_k_heads, 1,
                     [&](int64_t begin, int64_t end) {
                       for (int64_t i = begin; i < end; ++i) {

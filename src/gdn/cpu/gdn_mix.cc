@@ -57,8 +57,10 @@ void check_shape(const GdnShape& shape) {
 void check_slots(const GdnShape& shape, const SlotPool& slots) {
   HEADRACE_CHECK(slots.max_window >= 0 && slots.max_window <= metadata::kMaxVerifyTokens,
                  "verify windows hold at most " + std::to_string(metadata::kMaxVerifyTokens));
-  HEADRACE_CHECK(slots.slot_stride >= slot_floats(shape, slots.max_window),
-                 "slot_stride is below slot_floats()");
+  HEADRACE_CHECK(slots.slot_stride >= slot_words(shape, slots.max_window),
+                 "slot_stride is below slot_words()");
+  HEADRACE_CHECK(slots.window_dtype == DType::kF32 && slots.state_dtype == DType::kF32,
+                 "on the CPU slots hold fp32");
 }
 
 CpuStream& cpu(Stream& stream) {
@@ -70,6 +72,7 @@ template <typename Params>
 void submit(Stream& stream, const Params& params,
             void (*part)(ThreadPool&, const CpuKernels&, const Params&)) {
   check_shape(params.shape);
+  HEADRACE_CHECK(params.dtype == DType::kF32, "on the CPU GDN takes fp32");
   cpu(stream).run([params, part](ThreadPool& pool) { part(pool, cpu_kernels(), params); });
 }
 
@@ -83,7 +86,7 @@ void gdn_mix(ThreadPool& pool, const CpuKernels& kernels, const GdnMixParams& pa
   const GdnShape& shape = params.shape;
   const Workspace layout = workspace_layout(shape, params.step.limits);
   float* const base = params.workspace;
-  const float* const z = params.projection + shape.conv_dim();
+  const float* const z = static_cast<const float*>(params.projection) + shape.conv_dim();
   const float* const b = z + shape.value_dim();
 
   causal_conv(pool, kernels,
@@ -106,6 +109,9 @@ void gdn_mix(ThreadPool& pool, const CpuKernels& kernels, const GdnMixParams& pa
              .q = base + layout.q,
              .k = base + layout.k,
              .v = base + layout.v,
+             .q_stride = head_major(shape.k_dim, params.step.limits),
+             .k_stride = head_major(shape.k_dim, params.step.limits),
+             .v_stride = head_major(shape.v_dim, params.step.limits),
              .gate = base + layout.gate,
              .beta = base + layout.beta,
              .step = params.step});
@@ -114,6 +120,9 @@ void gdn_mix(ThreadPool& pool, const CpuKernels& kernels, const GdnMixParams& pa
               .q = base + layout.q,
               .k = base + layout.k,
               .v = base + layout.v,
+              .q_stride = head_major(shape.k_dim, params.step.limits),
+              .k_stride = head_major(shape.k_dim, params.step.limits),
+              .v_stride = head_major(shape.v_dim, params.step.limits),
               .gate = base + layout.gate,
               .gate_format = GateFormat::kLog,
               .beta = base + layout.beta,
