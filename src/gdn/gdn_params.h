@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "headrace/dtype.h"
+#include "metadata/host_device.h"
 #include "metadata/step.h"
 
 namespace headrace::gdn {
@@ -19,11 +20,13 @@ struct GdnShape {
   int32_t v_dim = 0;        // V
   int32_t conv_width = 4;   // W; the window keeps the last W − 1 raw inputs
 
-  int32_t key_dim() const { return num_k_heads * k_dim; }
-  int32_t value_dim() const { return num_v_heads * v_dim; }
-  int32_t conv_dim() const { return 2 * key_dim() + value_dim(); }  // q, k, v
+  HEADRACE_HOST_DEVICE int32_t key_dim() const { return num_k_heads * k_dim; }
+  HEADRACE_HOST_DEVICE int32_t value_dim() const { return num_v_heads * v_dim; }
+  HEADRACE_HOST_DEVICE int32_t conv_dim() const { return 2 * key_dim() + value_dim(); }  // q, k, v
   // Width of the packed projection [q | k | v | z | b | a].
-  int32_t projection_dim() const { return conv_dim() + value_dim() + 2 * num_v_heads; }
+  HEADRACE_HOST_DEVICE int32_t projection_dim() const {
+    return conv_dim() + value_dim() + 2 * num_v_heads;
+  }
 };
 
 // One layer's part of the slots: for every slot its convolution window, its recurrent state and,
