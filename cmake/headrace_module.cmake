@@ -150,7 +150,7 @@ endfunction()
 
 # Instantiations of kernels made of Hopper's instructions (copy engine, wgmma). Launched on another
 # GPU they fail with kUnsupported.
-set(HEADRACE_HOPPER_SOURCES "/attention/cuda/(decode|prefill)_(bf16|fp16)_[a-z0-9_]+\\.cu$")
+set(HEADRACE_HOPPER_SOURCES "/(attention|gdn)/cuda/(decode|prefill|verify)_(bf16|fp16)_[a-z0-9_]+\\.cu$")
 
 # CUDA sources of all folders: two object libraries, for they are few and share their flags.
 function(headrace_cuda)

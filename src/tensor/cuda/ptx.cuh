@@ -89,6 +89,32 @@ __device__ __forceinline__ void tensor_copy_5d(void* to, const CUtensorMap* map,
 __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
+// A run of bytes, a multiple of 16 and so aligned, that counts on `barrier`.
+__device__ __forceinline__ void bulk_copy(void* to, const void* from, uint32_t bytes,
+                                          uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+// The other way. Ordinary writes to `from` need fence_async_proxy() and a barrier before it.
+__device__ __forceinline__ void bulk_store(void* to, const void* from, uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+               "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void bulk_stores_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Waits until the thread's bulk stores have read what they store.
+__device__ __forceinline__ void bulk_stores_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+// Waits until they are done.
+__device__ __forceinline__ void bulk_stores_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
 // 16 bytes, or zeros when `valid` is false.
 __device__ __forceinline__ void async_copy_16(void* to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
@@ -125,6 +151,14 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t address, uint3
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                : "r"(address)
                : "memory");
+}
+// Writes four matrices transposed: lane i gives the address of row i % 8 of matrix i / 8 in memory.
+__device__ __forceinline__ void store_matrices_transposed(uint32_t address,
+                                                          const uint32_t (&in)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+      "r"(in[0]), "r"(in[1]), "r"(in[2]), "r"(in[3])
+      : "memory");
 }
 // Writes two matrices transposed: lanes 0…15 give the addresses of the rows in memory.
 __device__ __forceinline__ void store_matrices_transposed(uint32_t address, uint32_t first,
